@@ -1,0 +1,132 @@
+"""Locations in the user's source, the error classes, and how an error is shown.
+
+Everything that a user may see as an error is one of these classes.  Class names are `triton`'s where it has one.
+A message says what came, what is allowed and what to do; the location says where.  This module imports nothing of
+the project.  Tests: tests/test_diagnostics.py, tests/errors/.
+"""
+
+from __future__ import annotations
+
+import linecache
+import unicodedata
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A range in a user's file; `caller` is the call site when the code was inlined from another function.
+
+    `line` and `end_line` count from 1, `column` and `end_column` from 0 (as `ast` does, in characters).
+    """
+
+    file: str
+    line: int
+    column: int = 0
+    end_line: int = 0
+    end_column: int = 0
+    function: str = ""
+    caller: Location | None = None
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column + 1}"
+
+    def called_from(self, caller: Location | None) -> Location:
+        """This location with `caller` at the end of its chain of call sites."""
+        outer = caller if self.caller is None else self.caller.called_from(caller)
+        return Location(self.file, self.line, self.column, self.end_line, self.end_column, self.function, outer)
+
+
+UNKNOWN = Location("<unknown>", 0)
+
+
+def display_width(text: str) -> int:
+    """Columns that `text` takes in a terminal; wide East Asian characters take two."""
+    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def source_excerpt(location: Location, line_text: str | None = None) -> str:
+    """The source line of `location` with carets under its range; empty if the line cannot be read."""
+    text = line_text if line_text is not None else linecache.getline(location.file, location.line)
+    text = text.rstrip("\n")
+    if not text.strip():
+        return ""
+    start = min(location.column, len(text))
+    end = location.end_column if location.end_line == location.line else len(text)
+    end = max(start + 1, min(end, len(text)))
+    indent = "".join("\t" if c == "\t" else " " * display_width(c) for c in text[:start])
+    return f"    {text}\n    {indent}{'^' * max(1, display_width(text[start:end]))}"
+
+
+def render(message: str, location: Location | None, line_text: str | None = None) -> str:
+    """`message` below the place it speaks of, innermost place first, then the chain of call sites."""
+    if location is None or location.line == 0:
+        return message
+    where = f" in {location.function}" if location.function else ""
+    parts = [f"at {location}{where}:", source_excerpt(location, line_text), message]
+    site = location.caller
+    while site is not None:
+        parts += [f"called from {site}{' in ' + site.function if site.function else ''}:", source_excerpt(site)]
+        site = site.caller
+    return "\n".join(p for p in parts if p)
+
+
+class TritonError(Exception):
+    """Base of every error that the project raises on purpose."""
+
+
+class CompilationError(TritonError):
+    """A kernel that cannot be compiled.  `location` is the guilty place, `message` the bare text.
+
+    `src` and `node` mirror `triton.compiler.CompilationError` (source text of the function, ast node).
+    """
+
+    def __init__(self, message: str, location: Location | None = None, *, src: str | None = None,
+                 node: object = None, line_text: str | None = None) -> None:
+        self.message = message
+        self.location = location
+        self.src = src
+        self.node = node
+        self.line_text = line_text
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        return render(self.message, self.location, self.line_text)
+
+
+class CompileTimeAssertionFailure(CompilationError):
+    """A `tl.static_assert` that does not hold."""
+
+
+class UnsupportedLanguageConstruct(CompilationError):
+    """Python syntax that has no meaning in a kernel."""
+
+
+class OutOfResources(TritonError):
+    """A kernel needs more of a resource than the device has."""
+
+    def __init__(self, required: int, limit: int, name: str) -> None:
+        self.required, self.limit, self.name = required, limit, name
+        super().__init__(f"out of resource: {name}, Required: {required}, Hardware limit: {limit}. "
+                         "Reducing block sizes or `num_stages` may help.")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.required, self.limit, self.name)
+
+
+class InterpreterError(TritonError):
+    """An error raised while a kernel runs in an interpreter."""
+
+
+class KernelAssertionError(TritonError, AssertionError):
+    """A `tl.device_assert` that did not hold when the kernel ran; names program id, message and line."""
+
+
+class AutotunerError(TritonError):
+    """A tuner that was set up wrongly."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(f"Autotuner error: {message}")
+
+
+class InternalError(TritonError):
+    """A fault of the compiler itself: the verifier or a pass found IR that it should never see."""

@@ -1,0 +1,85 @@
+"""Number formats in NumPy: decode storage to float64, round float64 to a format and encode it.
+
+Every IR float type but f64 has at most 24 significant bits, so it is exact in float64; and rounding the float64
+result of one +, -, *, / or sqrt once more to such a format gives the correctly rounded result (Figueroa, "When is
+double rounding innocuous?", SIGNUM 1995: 53 >= 2*24 + 2).  fp8 encoders saturate to the largest finite value
+(PTX ISA cvt.satfinite), NaN stays NaN; e4m3 has no infinity, its NaN is 0x7f.
+Tests: tests/ir/test_fp.py (all 8- and 16-bit patterns).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.ir.types import Scalar
+
+Array = np.ndarray[Any, Any]
+
+# name: (significant bits, exponent of the smallest normal, largest finite value)
+_FORMATS: dict[str, tuple[int, int, float]] = {
+    "f16": (11, -14, 65504.0),
+    "bf16": (8, -126, 3.3895313892515355e38),
+    "f32": (24, -126, 3.4028234663852886e38),
+    "f8e4m3": (4, -6, 448.0),
+    "f8e5m2": (3, -14, 57344.0),
+}
+_SATURATES = ("f8e4m3", "f8e5m2")
+
+
+def decode(array: Array, t: Scalar) -> Array:
+    """Storage of float type `t` as float64, exactly (NaN payloads are not kept)."""
+    if t.name == "f64":
+        return array
+    with np.errstate(all="ignore"):
+        if t.name in ("f16", "f32"):
+            return array.astype(np.float64)
+        if t.name == "bf16":
+            return (array.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
+        if t.name == "f8e5m2":
+            return (array.astype(np.uint16) << np.uint16(8)).view(np.float16).astype(np.float64)
+        half = ((array.astype(np.uint16) & np.uint16(0x80)) << np.uint16(8)) | (
+            (array.astype(np.uint16) & np.uint16(0x7F)) << np.uint16(7))
+        value = half.view(np.float16).astype(np.float64) * 256.0
+        return np.where((array & np.uint8(0x7F)) == 0x7F, np.nan, value)
+
+
+def round_to(x: Array, t: Scalar, toward_zero: bool = False) -> Array:
+    """`x` (float64) rounded to the format of `t`, as float64; ties to even, or truncated."""
+    if t.name == "f64":
+        return x
+    bits, min_exponent, largest = _FORMATS[t.name]
+    x = np.asarray(x, np.float64)
+    with np.errstate(all="ignore"):
+        _, exponent = np.frexp(x)
+        quantum_exponent = np.maximum(exponent - 1, min_exponent) - (bits - 1)
+        scaled = np.ldexp(x, -quantum_exponent)
+        whole = np.trunc(scaled) if toward_zero else np.rint(scaled)
+        y = np.where(np.isfinite(x), np.ldexp(whole, quantum_exponent), x)
+        over = np.abs(y) > largest
+        limit = largest if toward_zero or t.name in _SATURATES else np.inf
+        clipped = np.isfinite(x) if t.name not in _SATURATES else ~np.isnan(x)
+        return np.where(over & clipped, np.copysign(limit, y), y)
+
+
+def encode(x: Array, t: Scalar, toward_zero: bool = False) -> Array:
+    """`x` (float64) rounded to `t` and put in storage; NaN becomes the canonical quiet NaN."""
+    x = np.asarray(x, np.float64)
+    if t.name == "f64":
+        return x
+    with np.errstate(all="ignore"):
+        y = round_to(x, t, toward_zero)
+        if t.name == "f32":
+            return y.astype(np.float32)
+        if t.name == "f16":
+            return y.astype(np.float16)
+        if t.name == "bf16":
+            bits = (y.astype(np.float32).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
+            return np.where(np.isnan(x), np.uint16(0x7FC0), bits)
+        if t.name == "f8e5m2":
+            bits8 = (y.astype(np.float16).view(np.uint16) >> np.uint16(8)).astype(np.uint8)
+            return np.where(np.isnan(x), np.uint8(0x7F), bits8)
+        half = (y / 256.0).astype(np.float16).view(np.uint16)
+        bits8 = (((half >> np.uint16(8)) & np.uint16(0x80)) | ((half & np.uint16(0x7FFF)) >> np.uint16(7)))
+        return np.where(np.isnan(x), np.uint8(0x7F), bits8.astype(np.uint8))
