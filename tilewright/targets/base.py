@@ -1,0 +1,63 @@
+"""What a target is: passes, code generation, loading and launching.  Targets never meet each other or the runtime."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilewright.ir.node import Module
+from tilewright.language.options import Options
+
+Pass = Callable[[Module], Module]
+
+
+@dataclass(frozen=True, slots=True)
+class CodeObject:
+    """A compiled kernel, ready to be stored or loaded.
+
+    `binary` is relocatable machine code (or a cubin); `texts` the stages for people (`tile`, `llir`, `asm`, `ptx`);
+    `metadata` is plain data (JSON types), among it what `load` needs (entry symbol, scratch bytes, messages).
+    """
+
+    target: str
+    name: str
+    binary: bytes
+    texts: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+class LoadedKernel(ABC):
+    """Machine code in memory."""
+
+    @abstractmethod
+    def launch(self, grid: tuple[int, int, int], slots: Sequence[int]) -> None:
+        """Run every program of `grid`.
+
+        `slots` has one 64-bit pattern for each parameter of the entry in order: a pointer's address, an integer sign-
+        or zero-extended, a float's bits in the low bits.  On a CPU the call returns when all programs have ended; a
+        failed `device_assert` is raised as `KernelAssertionError`.
+        """
+
+
+class Target(ABC):
+    """A code generator with its machine."""
+
+    name: str
+
+    @abstractmethod
+    def key(self) -> str:
+        """A text that names everything of the machine that generated code depends on."""
+
+    @abstractmethod
+    def passes(self, options: Options) -> Sequence[Any]:
+        """The pass list (records of `passes.manager`) that leads from fresh tile IR to what `compile` takes."""
+
+    @abstractmethod
+    def compile(self, module: Module, options: Options) -> CodeObject:
+        """Machine code for a module on which `passes` have run."""
+
+    @abstractmethod
+    def load(self, code: CodeObject) -> LoadedKernel:
+        """Map the code into this process."""
