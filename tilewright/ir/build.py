@@ -8,9 +8,8 @@ Tests: tests/ir/test_build.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from collections.abc import Iterator
 from typing import Any
 
 from tilewright.diagnostics import UNKNOWN, InternalError, Location

@@ -13,9 +13,7 @@ import numpy as np
 
 from tilewright.ir import fp
 from tilewright.ir.ops.rules import (
-    batched_shape,
     elementwise,
-    is_kind,
     on_arrays,
     on_floats,
     on_unsigned,
@@ -34,7 +32,6 @@ from tilewright.ir.ops.table import (
     OpRow,
     RefRule,
     Template,
-    TypeRuleError,
 )
 from tilewright.ir.types import I1, Type, element_of, shape_of
 

@@ -11,7 +11,7 @@ from tilewright.ir import fp
 from tilewright.ir.ops.attributes import Precision
 from tilewright.ir.ops.rules import require, scalar_element
 from tilewright.ir.ops.table import TABLE, Array, Attribute, Call, ErrorBound, Operand, OpRow
-from tilewright.ir.types import F16, F32, F64, I8, I32, Tile, Type, element_of, make_type, shape_of
+from tilewright.ir.types import F16, F32, F64, I32, Tile, Type, element_of, make_type, shape_of
 
 if TYPE_CHECKING:
     from tilewright.ir.node import Block
