@@ -135,7 +135,8 @@ def bitwise(builder: Builder, operator: str, lhs: Any, rhs: Any) -> tensor:
 
 def _warn_wide_shift(builder: Builder, amount: Any, target: Scalar) -> None:
     if is_literal(amount) and not 0 <= literal_value(amount) < target.primitive_bitwidth:
-        builder.warn(f"shift by {unwrap(amount)} of a value with {target.primitive_bitwidth} bits: the result is undefined")
+        builder.warn(f"shift by {unwrap(amount)} of a value with {target.primitive_bitwidth} bits: the result is "
+                     "undefined")
 
 
 # -- pointers ----------------------------------------------------------------------------------------------------------
