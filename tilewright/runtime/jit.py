@@ -17,9 +17,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
+from tilewright.interpret.eager_run import run_grid
+
 from tilewright.compile import Lowered, finish, lower
 from tilewright.frontend import Dependencies, dependencies
-from tilewright.interpret.eager_run import run_grid
 from tilewright.language.function import Name, ParamKind, SourceFunction
 from tilewright.language.options import Options, Signature
 from tilewright.runtime import knobs
