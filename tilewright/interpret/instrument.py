@@ -34,14 +34,15 @@ class Instrumented:
 
 
 def instrument(fn: SourceFunction) -> Instrumented:
-    """The instrumented form of `fn`.  Its code sees no global names: names are looked up by steps."""
+    """The instrumented form of `fn`.
+
+    Names from outside are looked up by steps; it has the globals of `fn` all the same, for the debugger's prompt.
+    """
     rewriter = _Rewriter(fn)
-    module = rewriter.rewritten()
-    namespace: dict[str, Any] = {"__builtins__": {"locals": locals, "breakpoint": breakpoint, "__import__": __import__}}
-    code = compile(module, fn.file, "exec", dont_inherit=True)
+    code = compile(rewriter.rewritten(), fn.file, "exec", dont_inherit=True)
+    namespace: dict[str, Any] = {}
     exec(code, namespace)
-    function = namespace[fn.__name__]
-    assert isinstance(function, types.FunctionType)
+    function = types.FunctionType(namespace[fn.__name__].__code__, fn.globals, fn.__name__)
     return Instrumented(fn, function, tuple(rewriter.locations))
 
 
@@ -65,7 +66,7 @@ def _walk_own(node: ast.AST) -> Iterable[ast.AST]:
 
 
 class _Rewriter:
-    """Rewrites one function.  Methods named `_stmt_X` and `_expr_X` treat the node class X."""
+    """Rewrites one function.  Methods named `_stmt_x` and `_expr_x` treat the node class X."""
 
     def __init__(self, fn: SourceFunction) -> None:
         self.fn = fn
@@ -115,22 +116,22 @@ class _Rewriter:
     def _block(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
         made: list[ast.stmt] = []
         for statement in body:
-            handler = getattr(self, f"_stmt_{type(statement).__name__}", None)
+            handler = getattr(self, f"_stmt_{type(statement).__name__.lower()}", None)
             made += handler(statement) if handler is not None else [self._unsupported_statement(statement)]
         return made or [ast.Pass()]
 
     def _unsupported_statement(self, node: ast.stmt) -> ast.stmt:
         return _at(node, ast.Expr(self._step(node, "unsupported", type(node).__name__)))
 
-    def _stmt_Expr(self, node: ast.Expr) -> list[ast.stmt]:
+    def _stmt_expr(self, node: ast.Expr) -> list[ast.stmt]:
         if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             return [node]
         return [_at(node, ast.Expr(self._expr(node.value)))]
 
-    def _stmt_Pass(self, node: ast.Pass) -> list[ast.stmt]:
+    def _stmt_pass(self, node: ast.Pass) -> list[ast.stmt]:
         return [node]
 
-    def _stmt_Assign(self, node: ast.Assign) -> list[ast.stmt]:
+    def _stmt_assign(self, node: ast.Assign) -> list[ast.stmt]:
         value = self._expr(node.value)
         if len(node.targets) == 1:
             return self._assign(node, node.targets[0], value)
@@ -151,14 +152,14 @@ class _Rewriter:
             return made
         return [_at(node, ast.Expr(self._step(target, "unsupported_target", type(target).__name__)))]
 
-    def _stmt_AugAssign(self, node: ast.AugAssign) -> list[ast.stmt]:
+    def _stmt_augassign(self, node: ast.AugAssign) -> list[ast.stmt]:
         if not isinstance(node.target, ast.Name):
             return self._assign(node, node.target, ast.Constant(None))
         left = self._expr(_at(node.target, ast.Name(node.target.id, ast.Load())))
         value = self._step(node, "binary", type(node.op).__name__, left, self._expr(node.value))
         return self._assign(node, node.target, value)
 
-    def _stmt_AnnAssign(self, node: ast.AnnAssign) -> list[ast.stmt]:
+    def _stmt_annassign(self, node: ast.AnnAssign) -> list[ast.stmt]:
         if not isinstance(node.target, ast.Name):
             return self._assign(node, node.target, ast.Constant(None))
         name, annotation = node.target.id, self._expr(node.annotation)
@@ -168,15 +169,15 @@ class _Rewriter:
         value = self._step(node, "annotated", name, annotation, self._expr(node.value), bound)
         return [_at(node, ast.Assign([node.target], value))]
 
-    def _stmt_Return(self, node: ast.Return) -> list[ast.stmt]:
+    def _stmt_return(self, node: ast.Return) -> list[ast.stmt]:
         value = self._expr(node.value) if node.value is not None else ast.Constant(None)
         return [_at(node, ast.Return(self._step(node, "returned", value)))]
 
-    def _stmt_Assert(self, node: ast.Assert) -> list[ast.stmt]:
+    def _stmt_assert(self, node: ast.Assert) -> list[ast.stmt]:
         message = self._expr(node.msg) if node.msg is not None else ast.Constant(None)
         return [_at(node, ast.Expr(self._step(node, "assertion", self._expr(node.test), message)))]
 
-    def _stmt_If(self, node: ast.If) -> list[ast.stmt]:
+    def _stmt_if(self, node: ast.If) -> list[ast.stmt]:
         branch, then, other = self._temporary(), assigned_names(node.body), assigned_names(node.orelse)
         opened = self._step(node.test, "branch", self._expr(node.test), _names(then), _names(other),
                             self._locals_now())
@@ -186,7 +187,7 @@ class _Rewriter:
                 _at(node, ast.If(taken, self._block(node.body), rest)),
                 *self._joined(node, branch, dict.fromkeys((*then, *other)))]
 
-    def _stmt_For(self, node: ast.For) -> list[ast.stmt]:
+    def _stmt_for(self, node: ast.For) -> list[ast.stmt]:
         if node.orelse:
             return [_at(node, ast.Expr(self._step(node, "unsupported", "ForElse")))]
         loop, changed = self._temporary(), assigned_names(node.body)
@@ -203,7 +204,7 @@ class _Rewriter:
             return [_at(node.target, ast.Assign([node.target], ast.Name(index, ast.Load())))]
         return self._assign(node, node.target, ast.Name(index, ast.Load()))
 
-    def _stmt_While(self, node: ast.While) -> list[ast.stmt]:
+    def _stmt_while(self, node: ast.While) -> list[ast.stmt]:
         if node.orelse:
             return [_at(node, ast.Expr(self._step(node, "unsupported", "WhileElse")))]
         loop, changed = self._temporary(), assigned_names([*node.body, node.test])
@@ -223,10 +224,10 @@ class _Rewriter:
         step = self._step(node, "end_of_iteration", ast.Name(loop, ast.Load()), self._locals_now())
         return _at_end(node, ast.Expr(step))
 
-    def _stmt_Break(self, node: ast.Break) -> list[ast.stmt]:
+    def _stmt_break(self, node: ast.Break) -> list[ast.stmt]:
         return [node]
 
-    def _stmt_Continue(self, node: ast.Continue) -> list[ast.stmt]:
+    def _stmt_continue(self, node: ast.Continue) -> list[ast.stmt]:
         return [node]
 
     def _locals_now(self) -> ast.expr:
@@ -253,26 +254,26 @@ class _Rewriter:
     def _expr(self, node: ast.expr, iterated: bool = False) -> ast.expr:
         if iterated and isinstance(node, ast.Call):
             return self._call(node, "iterable")
-        handler = getattr(self, f"_expr_{type(node).__name__}", None)
+        handler = getattr(self, f"_expr_{type(node).__name__.lower()}", None)
         if handler is None:
             return self._step(node, "unsupported", type(node).__name__)
         made = handler(node)
         assert isinstance(made, ast.expr)
         return made
 
-    def _expr_Constant(self, node: ast.Constant) -> ast.expr:
+    def _expr_constant(self, node: ast.Constant) -> ast.expr:
         return self._step(node, "literal", node)
 
-    def _expr_Name(self, node: ast.Name) -> ast.expr:
+    def _expr_name(self, node: ast.Name) -> ast.expr:
         return node if node.id in self._locals else self._step(node, "name", node.id)
 
-    def _expr_BinOp(self, node: ast.BinOp) -> ast.expr:
+    def _expr_binop(self, node: ast.BinOp) -> ast.expr:
         return self._step(node, "binary", type(node.op).__name__, self._expr(node.left), self._expr(node.right))
 
-    def _expr_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
+    def _expr_unaryop(self, node: ast.UnaryOp) -> ast.expr:
         return self._step(node, "unary", type(node.op).__name__, self._expr(node.operand))
 
-    def _expr_BoolOp(self, node: ast.BoolOp) -> ast.expr:
+    def _expr_boolop(self, node: ast.BoolOp) -> ast.expr:
         made = self._expr(node.values[0])
         for value in node.values[1:]:
             made = self._logical(node, type(node.op).__name__, made, self._expr(value))
@@ -285,7 +286,7 @@ class _Rewriter:
         both = self._step(node, "logical", op, ast.Name(name, ast.Load()), right)
         return _at(node, ast.IfExp(decided, ast.Name(name, ast.Load()), both))
 
-    def _expr_Compare(self, node: ast.Compare) -> ast.expr:
+    def _expr_compare(self, node: ast.Compare) -> ast.expr:
         made: ast.expr | None = None
         left = self._expr(node.left)
         for position, (op, comparator) in enumerate(zip(node.ops, node.comparators, strict=True)):
@@ -299,7 +300,7 @@ class _Rewriter:
         assert made is not None
         return made
 
-    def _expr_IfExp(self, node: ast.IfExp) -> ast.expr:
+    def _expr_ifexp(self, node: ast.IfExp) -> ast.expr:
         name = self._temporary()
         opened = self._kept(name, self._step(node.test, "choice", self._expr(node.test)))
         taken = ast.Attribute(opened, "taken", ast.Load())
@@ -307,21 +308,21 @@ class _Rewriter:
         # the arguments of a call are evaluated in order, so the choice has to be the first
         return self._step(node, "chosen", chosen, ast.Name(name, ast.Load()))
 
-    def _expr_Subscript(self, node: ast.Subscript) -> ast.expr:
+    def _expr_subscript(self, node: ast.Subscript) -> ast.expr:
         return self._step(node, "subscript", self._expr(node.value), self._index(node.slice))
 
     def _index(self, node: ast.expr) -> ast.expr:
         if isinstance(node, ast.Tuple):
             return _at(node, ast.Tuple([self._index(e) for e in node.elts], ast.Load()))
         if isinstance(node, ast.Slice):
-            parts = [self._expr(p) if p is not None else ast.Constant(None) for p in (node.lower, node.upper, node.step)]
+            parts = [ast.Constant(None) if p is None else self._expr(p) for p in (node.lower, node.upper, node.step)]
             return self._step(node, "slice", *parts)
         return self._expr(node)
 
-    def _expr_Attribute(self, node: ast.Attribute) -> ast.expr:
+    def _expr_attribute(self, node: ast.Attribute) -> ast.expr:
         return self._step(node, "attribute", self._expr(node.value), node.attr)
 
-    def _expr_Call(self, node: ast.Call) -> ast.expr:
+    def _expr_call(self, node: ast.Call) -> ast.expr:
         if isinstance(node.func, ast.Name) and node.func.id == "breakpoint" and "breakpoint" not in self._locals:
             return _at(node, ast.Call(node.func, [], []))      # not through a step: it stops in the caller's frame
         return self._call(node, "call")
@@ -339,7 +340,7 @@ class _Rewriter:
         keywords = ast.Dict(keys, [self._expr(k.value) for k in node.keywords])
         return self._step(node, step, self._expr(node.func), ast.List(args, ast.Load()), keywords)
 
-    def _expr_Tuple(self, node: ast.Tuple | ast.List) -> ast.expr:
+    def _expr_tuple(self, node: ast.Tuple | ast.List) -> ast.expr:
         items: list[ast.expr] = []
         for item in node.elts:
             if isinstance(item, ast.Starred):
@@ -348,12 +349,12 @@ class _Rewriter:
                 items.append(self._expr(item))
         return self._step(node, "tuple", ast.List(items, ast.Load()))
 
-    _expr_List = _expr_Tuple
+    _expr_list = _expr_tuple
 
-    def _expr_NamedExpr(self, node: ast.NamedExpr) -> ast.expr:
+    def _expr_namedexpr(self, node: ast.NamedExpr) -> ast.expr:
         return _at(node, ast.NamedExpr(node.target, self._step(node, "assign", self._expr(node.value))))
 
-    def _expr_JoinedStr(self, node: ast.JoinedStr) -> ast.expr:
+    def _expr_joinedstr(self, node: ast.JoinedStr) -> ast.expr:
         parts = [v if isinstance(v, ast.Constant) else self._formatted(v) for v in node.values]
         return self._step(node, "joined", ast.List(list(parts), ast.Load()))
 
@@ -362,7 +363,7 @@ class _Rewriter:
         spec = self._expr(node.format_spec) if node.format_spec is not None else ast.Constant(None)
         return self._step(node, "formatted", self._expr(node.value), node.conversion, spec)
 
-    def _expr_ListComp(self, node: ast.ListComp) -> ast.expr:
+    def _expr_listcomp(self, node: ast.ListComp) -> ast.expr:
         (generator, *more) = node.generators
         if more or generator.is_async or not isinstance(generator.target, ast.Name):
             return self._step(node, "unsupported", "Comprehension")
@@ -370,9 +371,12 @@ class _Rewriter:
         iterated = self._step(generator.iter, "spread", self._expr(generator.iter))
         self._locals = outer | {name}
         tests = [ast.Attribute(self._step(t, "choice", self._expr(t)), "taken", ast.Load()) for t in generator.ifs]
-        made = ast.ListComp(self._expr(node.elt), [ast.comprehension(generator.target, iterated, list(tests), 0)])
+        items = self._temporary()       # an iterable may not hold assignment expressions, so it is evaluated before
+        made = ast.ListComp(self._expr(node.elt), [
+            ast.comprehension(generator.target, ast.Name(items, ast.Load()), list(tests), 0)])
         self._locals = outer
-        return self._step(node, "tuple", _at(node, made))
+        both = ast.Tuple([self._kept(items, iterated), _at(node, made)], ast.Load())
+        return self._step(node, "tuple", ast.Subscript(both, ast.Constant(1), ast.Load()))
 
 
 class _Jumps(ast.NodeTransformer):

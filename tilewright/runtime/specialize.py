@@ -217,7 +217,8 @@ def _cure(value: Any) -> str:
 
 
 def _said(value: Any) -> str:
-    return f"{value!r} of type {type(value).__name__}" if isinstance(value, int | float) else f"a {type(value).__name__}"
+    name = type(value).__name__
+    return f"{value!r} of type {name}" if isinstance(value, int | float) else f"a {name}"
 
 
 def pattern(text: str, value: Any) -> int:
