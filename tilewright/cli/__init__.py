@@ -11,6 +11,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from tilewright.cli import run
+
 
 @dataclass(frozen=True, slots=True)
 class Command:
@@ -21,6 +23,7 @@ class Command:
 
 
 COMMANDS: Mapping[str, Command] = {
+    "run": Command("run a program that says `import triton`, unchanged", run.main),
 }
 
 
