@@ -7,8 +7,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tilewright.compat.on_cpu import cuda_on_cpu     # noqa: E402
-from tilewright.runtime.driver import driver         # noqa: E402
+from tilewright.compat.on_cpu import cuda_on_cpu  # noqa: E402
+from tilewright.runtime.driver import driver  # noqa: E402
 
 CUDA, CPU = torch.device("cuda", 0), torch.device("cpu")
 

@@ -6,12 +6,12 @@ Each subcommand is a module of this package with `main(arguments) -> exit status
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.cli import run
+from tilewright.version import VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="tilewright", description="Kernels on tiles: run and look at them.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="\n".join(["commands:", *lines, "", "tilewright COMMAND --help says more."]))
-    parser.add_argument("--version", action="version", version=f"tilewright {importlib.metadata.version('tilewright')}")
+    parser.add_argument("--version", action="version", version=f"tilewright {VERSION}")
     parser.add_argument("command", nargs="?", metavar="COMMAND", choices=list(COMMANDS), help="one of those below")
     parser.add_argument("rest", nargs=argparse.REMAINDER, metavar="...", help="arguments of the command")
     return parser

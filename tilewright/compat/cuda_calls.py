@@ -116,7 +116,7 @@ def stand_ins(capability: tuple[int, int]) -> dict[str, Any]:
              "reset_peak_memory_stats", "ipc_collect")
     return {**{name: _constant(value) for name, value in constants.items()}, **dict.fromkeys(quiet, _nothing),
             "Event": Event, "Stream": Stream, "device": lambda device: nullcontext(),
-            "stream": lambda stream: nullcontext(stream)}
+            "stream": nullcontext}
 
 
 def _constant(value: Any) -> Callable[..., Any]:

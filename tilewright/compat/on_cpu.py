@@ -2,9 +2,9 @@
 
 Inside `cuda_on_cpu()` the device `cuda` is the CPU's memory with another name.  torch's own hook for such things, a
 `TorchFunctionMode`, sees every torch function and tensor attribute that the program uses in this thread: a request for
-`cuda` becomes one for `cpu`, and a tensor says that it is on `cuda:0` when asked.  Tensors that the program made on the
-CPU by saying so, or by naming no device, say `cpu`.  Tilewright's own code gets the true answers, so kernels compile for the
-CPU.  `torch.cuda.is_available()` and its neighbours are replaced by `cuda_calls` for the time.
+`cuda` becomes one for `cpu`, and a tensor says that it is on `cuda:0` when asked.  Tensors that the program made on
+the CPU by saying so, or by naming no device, say `cpu`.  Tilewright's own code gets the true answers, so kernels
+compile for the CPU.  `torch.cuda.is_available()` and its neighbours are replaced by `cuda_calls` for the time.
 
 Not covered: other threads than the one that entered, tensors on several GPUs, CUDA graphs, torch.compile.
 Tests: tests/compat/test_on_cpu.py.
@@ -63,9 +63,9 @@ class Places:
         self._default_is_host = True
         tensor = torch.Tensor
         self._answers: Mapping[int, Callable[[Any], Any]] = {
-            id(tensor.device): lambda t: self.device_of(t),
+            id(tensor.device): self.device_of,
             id(tensor.is_cuda): lambda t: not on_host(t),
-            id(tensor.is_cpu): lambda t: on_host(t),
+            id(tensor.is_cpu): on_host,
         }
         # These only make a value of a device, or parse one: the name is kept as the program said it.
         self._names_only = frozenset({torch.device, torch._C._nn._parse_to})
@@ -149,7 +149,7 @@ class Places:
 def make_mode(torch: Any, places: Places) -> Any:
     """The mode of torch that routes what the program calls through `places`."""
 
-    class CudaMeansCpu(torch.overrides.TorchFunctionMode):    # type: ignore[misc, name-defined]
+    class CudaMeansCpu(torch.overrides.TorchFunctionMode):    # type: ignore[misc]
         def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             if sys._getframe(1).f_globals.get("__name__", "").startswith("tilewright."):
                 return function(*args, **(kwargs or {}))
