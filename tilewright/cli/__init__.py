@@ -6,6 +6,7 @@ Each subcommand is a module of this package with `main(arguments) -> exit status
 from __future__ import annotations
 
 import argparse
+import difflib
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,6 +35,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.command is None:
         parser.print_help()
         return 2
+    if given.command not in COMMANDS:
+        near = difflib.get_close_matches(given.command, COMMANDS, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(COMMANDS)}"
+        if given.command.endswith(".py"):
+            hint = f"to run a script: tilewright run {given.command}"
+        parser.error(f"no command {given.command!r}; {hint}")
     return COMMANDS[given.command].main(given.rest)
 
 
@@ -45,6 +52,6 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="\n".join(["commands:", *lines, "", "tilewright COMMAND --help says more."]))
     parser.add_argument("--version", action="version", version=f"tilewright {VERSION}")
-    parser.add_argument("command", nargs="?", metavar="COMMAND", choices=list(COMMANDS), help="one of those below")
+    parser.add_argument("command", nargs="?", metavar="COMMAND", help="one of those below")
     parser.add_argument("rest", nargs=argparse.REMAINDER, metavar="...", help="arguments of the command")
     return parser
