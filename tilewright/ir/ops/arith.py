@@ -236,7 +236,7 @@ def _fma_double(a: Array, b: Array, c: Array) -> Array:
         try:
             return float(exact)         # int / int rounds once, denormals too
         except OverflowError:
-            return math.copysign(math.inf, exact)
+            return math.inf if exact > 0 else -math.inf
 
     return np.asarray(np.vectorize(one, otypes=[np.float64])(a, b, c))
 

@@ -118,10 +118,10 @@ def _int_view(call: Call, as_unsigned: bool) -> np.dtype[Any]:
 
 def _in_range(call: Call, as_unsigned: bool) -> tuple[Array, Array]:
     """The truncated values, and where they fit the result's type (both limits are exact in float64)."""
-    x = np.trunc(fp.decode(call.args[0], scalar_element(call.types[0])))
     bits = 8 * _target(call).itemsize
     low, high = (0.0, 2.0**bits) if as_unsigned else (-(2.0**(bits - 1)), 2.0**(bits - 1))
     with np.errstate(all="ignore"):
+        x = np.trunc(fp.decode(call.args[0], scalar_element(call.types[0])))
         return x, np.asarray((x >= low) & (x < high))
 
 

@@ -43,9 +43,8 @@ def _rounded(function: Callable[[Array], Array]) -> RefRule:
     return ref
 
 
-def _math(name: str, function: Callable[[Array], Array], doc: str, bound: ErrorBound, source: str = "C11 7.12",
+def _math(name: str, ref: RefRule, doc: str, bound: ErrorBound, source: str = "C11 7.12",
           template: str | None = None, domain: Callable[[Call], Array] | None = None) -> None:
-    ref = on_floats(function) if bound.exact else _rounded(function)
     TABLE.add(OpRow(name, (Operand("x"),), _infer_f32_f64, ref, doc, source, elementwise=True, bound=bound,
                     template=template, domain=domain))
 
@@ -62,17 +61,17 @@ def _not_huge(call: Call) -> Array:
 
 
 _IEEE = "IEEE 754-2019 5.9, 5.4.1"
-_math("floor", np.floor, "greatest integer <= x", EXACT, _IEEE, "call {t} @llvm.floor.{s}({t} {0})")
-_math("ceil", np.ceil, "least integer >= x", EXACT, _IEEE, "call {t} @llvm.ceil.{s}({t} {0})")
-_math("sqrt_rn", np.sqrt, "square root, correctly rounded", EXACT, _IEEE, "call {t} @llvm.sqrt.{s}({t} {0})")
-_math("sqrt", np.sqrt, "square root (PTX sqrt.approx)", ErrorBound(ulp=1), "PTX ISA sqrt",
+_math("floor", on_floats(np.floor), "greatest integer <= x", EXACT, _IEEE, "call {t} @llvm.floor.{s}({t} {0})")
+_math("ceil", on_floats(np.ceil), "least integer >= x", EXACT, _IEEE, "call {t} @llvm.ceil.{s}({t} {0})")
+_math("sqrt_rn", on_floats(np.sqrt), "square root, correctly rounded", EXACT, _IEEE, "call {t} @llvm.sqrt.{s}({t} {0})")
+_math("sqrt", on_floats(np.sqrt), "square root (PTX sqrt.approx)", ErrorBound(ulp=1), "PTX ISA sqrt",
       "call {t} @llvm.sqrt.{s}({t} {0})")
-_math("rsqrt", lambda x: 1.0 / np.sqrt(x), "1 / sqrt(x)", ErrorBound(ulp=2), "PTX ISA rsqrt")
-_math("exp", np.exp, "e**x", ErrorBound(ulp=1))
-_math("exp2", np.exp2, "2**x", ErrorBound(ulp=1))
-_math("log", np.log, "natural logarithm", ErrorBound(ulp=1))
-_math("log2", np.log2, "logarithm to base 2", ErrorBound(ulp=1))
-_math("sin", np.sin, "sine, |x| <= 2**20", ErrorBound(ulp=2), domain=_not_huge)
-_math("cos", np.cos, "cosine, |x| <= 2**20", ErrorBound(ulp=2), domain=_not_huge)
-_math("tanh", np.tanh, "hyperbolic tangent", ErrorBound(ulp=2))
-_math("erf", _erf, "error function", ErrorBound(ulp=2))
+_math("rsqrt", _rounded(lambda x: 1.0 / np.sqrt(x)), "1 / sqrt(x)", ErrorBound(ulp=2), "PTX ISA rsqrt")
+_math("exp", _rounded(np.exp), "e**x", ErrorBound(ulp=1))
+_math("exp2", _rounded(np.exp2), "2**x", ErrorBound(ulp=1))
+_math("log", _rounded(np.log), "natural logarithm", ErrorBound(ulp=1))
+_math("log2", _rounded(np.log2), "logarithm to base 2", ErrorBound(ulp=1))
+_math("sin", _rounded(np.sin), "sine, |x| <= 2**20", ErrorBound(ulp=2), domain=_not_huge)
+_math("cos", _rounded(np.cos), "cosine, |x| <= 2**20", ErrorBound(ulp=2), domain=_not_huge)
+_math("tanh", _rounded(np.tanh), "hyperbolic tangent", ErrorBound(ulp=2))
+_math("erf", _rounded(_erf), "error function", ErrorBound(ulp=2))
