@@ -1,6 +1,7 @@
 """tanh and erf: odd functions that saturate at 1.
 
-Both are polynomials near 0.  Further out tanh(a) = 1 - 2 / (e**(2a) + 1), and erf is 1 - e**L(a) with L = log(erfc), whose error counts only as far as erfc is large.
+Both are polynomials near 0.  Further out tanh(a) = 1 - 2 / (e**(2a) + 1), and erf(a) = 1 - e**L(a) with
+L = log(erfc), whose error counts only as far as erfc is large.
 Bounds: 2 ulp; +-0, inf, NaN and denormals exact.  Tests: test_mathlib.py.
 """
 
