@@ -8,6 +8,7 @@ has the sign of the dividend (C11 6.5.5).  i1 takes part in and/or/xor and add/s
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 
@@ -222,8 +223,6 @@ def _fma(call: Call) -> tuple[Array, ...]:
 
 def _fma_double(a: Array, b: Array, c: Array) -> Array:
     """float64 fma by exact rational arithmetic, an element at a time (an oracle, not a fast path)."""
-    from fractions import Fraction
-
     def one(x: float, y: float, z: float) -> float:
         if not (np.isfinite(x) and np.isfinite(y) and np.isfinite(z)):
             return float(np.float64(x) * np.float64(y) + np.float64(z))

@@ -6,6 +6,7 @@ bounds are those of docs/design.md, Numbers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -34,8 +35,6 @@ def _math(name: str, function: Callable[[Array], Array], doc: str, bound: ErrorB
 
 def _erf(x: Array) -> Array:
     """erf in float64: the C library's through `math.erf`, an element at a time."""
-    import math
-
     return np.asarray(np.vectorize(math.erf, otypes=[np.float64])(x)) if x.size else x
 
 
