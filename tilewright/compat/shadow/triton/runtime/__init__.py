@@ -1,4 +1,4 @@
-"""`triton.runtime`.  As in triton, `triton.runtime.driver` is the object, and a module of that name can be imported from."""
+"""`triton.runtime`.  As in triton, its `driver` is the object; `from triton.runtime.driver import ...` works too."""
 
 from tilewright.runtime import *
 from triton.runtime import driver, errors, jit
