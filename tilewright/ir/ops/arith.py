@@ -70,11 +70,11 @@ _binary("xor", "int", on_arrays(np.bitwise_xor), "a ^ b", template="xor {t} {0},
 
 def _divisor_defined(call: Call) -> Array:
     a, b = call.args
-    return (b != 0) & ~((a == np.iinfo(a.dtype).min) & (b == -1))
+    return np.asarray((b != 0) & ~((a == np.iinfo(a.dtype).min) & (b == -1)))
 
 
 def _nonzero(call: Call) -> Array:
-    return call.args[1] != 0
+    return np.asarray(call.args[1] != 0)
 
 
 def _div_s(a: Array, b: Array) -> Array:
@@ -109,7 +109,7 @@ _binary("rem_u", "wide_int", on_unsigned(_rem_u), "unsigned remainder", _C11, do
 
 
 def _shift_defined(call: Call) -> Array:
-    return unsigned(call.args[1]) < 8 * call.args[1].itemsize
+    return np.asarray(unsigned(call.args[1]) < 8 * call.args[1].itemsize)
 
 
 def _shift(function: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
@@ -137,7 +137,7 @@ def _mulhi_u(a: Array, b: Array) -> Array:
     ah, al, bh, bl = a >> half, a & low, b >> half, b & low
     middle = ah * bl + ((al * bl) >> half)
     carry = al * bh + (middle & low)
-    return ah * bh + (middle >> half) + (carry >> half)
+    return np.asarray(ah * bh + (middle >> half) + (carry >> half))
 
 
 _binary("mulhi_u", "wide_int", on_unsigned(_mulhi_u), "high half of the unsigned product", "PTX ISA mul.hi",

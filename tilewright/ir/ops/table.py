@@ -7,7 +7,9 @@ both interpreters and the code generators read it; none of them may define what 
 Rows are strict: no op promotes, broadcasts or guesses signedness.  `infer` gets the operand types and returns the
 result types or raises `TypeRuleError`.  `ref` gets a `Call` and returns one array per result.  **Every array has a
 leading program axis**: a value of type `tile<4x8xf32>` in a batch of P programs is an array of shape (P, 4, 8), a
-scalar one of shape (P,); storage by `ir.types.storage_dtype`.
+scalar one of shape (P,); storage by `ir.types.storage_dtype`.  **A program axis of size 1 stands for all programs**
+(constants, iota, what follows from them): every `ref` takes operands whose program axes are each 1 or P, may return
+either, and never writes into an operand, which may be a broadcast view.
 
 The table is filled when `tilewright.ir.ops` is imported and is not changed afterwards.
 Tests: tests/ir/test_ops_table.py, tests/conform/.
@@ -88,14 +90,18 @@ class Attribute:
 
 
 class Machine(Protocol):
-    """What effectful and structured rows ask of the interpreter that runs them.  Arrays lead with programs."""
+    """What effectful and structured rows ask of the interpreter that runs them.  Arrays lead with programs.
+
+    `signed` has a flag for each printed value: whether its integers are shown as signed.
+    """
 
     def program_id(self, axis: int) -> Array: ...
     def num_programs(self, axis: int) -> Array: ...
     def load(self, address: Array, mask: Array | None, other: Array | None, element: Type) -> Array: ...
     def store(self, address: Array, value: Array, mask: Array | None, element: Type) -> None: ...
     def run_region(self, region: Block, args: Sequence[Array]) -> tuple[Array, ...]: ...
-    def device_print(self, prefix: str, hex: bool, args: Sequence[Array], types: Sequence[Type]) -> None: ...
+    def device_print(self, prefix: str, hex: bool, signed: Sequence[bool], args: Sequence[Array],
+                     types: Sequence[Type]) -> None: ...
     def device_assert(self, condition: Array, message: str) -> None: ...
 
 
