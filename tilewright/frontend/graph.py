@@ -110,6 +110,11 @@ class GraphBuilder:
         """Go on at the end of a block that `collect` gave."""
         return self._ir.block(ops)
 
+    def replay(self, ops: Sequence[Op]) -> None:
+        """Append collected ops to the open block."""
+        for op in ops:
+            self._ir.append(op)
+
     def closed(self, ops: list[Op], args: Sequence[Value], results: Sequence[Value],
                terminator: str = "yield") -> Block:
         """The finished block of collected ops."""
