@@ -52,7 +52,7 @@ def run(module: Module, grid: Sequence[int], args: Sequence[object], memory: Mem
     if not 1 <= len(sizes) <= 3 or min(sizes) < 0:
         raise InterpreterError(f"a grid has one to three sizes >= 0, not {tuple(grid)}")
     full = (*sizes, 1, 1)[:3]
-    engine = _Engine(module, (full[0], full[1], full[2]), memory, write)
+    engine = Engine(module, (full[0], full[1], full[2]), memory, write)
     arrays = bind_arguments(module.entry, args)
     total = full[0] * full[1] * full[2]
     batch = 1 if dataflow.spins(module) else max(1, budget // dataflow.bytes_per_program(module))
@@ -86,7 +86,12 @@ class _Shape:
     sizes: tuple[int, ...]
 
 
-class _Engine:
+def result_shapes(op: Op) -> tuple[_Shape, ...]:
+    """What the results of an op look like."""
+    return tuple(_Shape(storage_dtype(v.type), shape_of(v.type)) for v in op.results)
+
+
+class Engine:
     """One launch.  It is the `Machine` that the rows' meanings ask for programs, memory, regions and messages."""
 
     def __init__(self, module: Module, grid: tuple[int, int, int], memory: Memory,
@@ -119,12 +124,12 @@ class _Engine:
         """Run a block whose arguments are bound; returns the operands of its terminator."""
         for op in block.ops[:-1]:
             control = self._control.get(op.name)
-            results = self._evaluate(op, frame) if control is None else control(op, frame)
+            results = self.evaluate(op, frame) if control is None else control(op, frame)
             frame.bind(op.results, results)
         return [frame.get(v) for v in block.terminator.operands]
 
-    def _evaluate(self, op: Op, frame: Frame) -> tuple[Array, ...]:
-        """One op by its row's meaning; failures get the op's location."""
+    def evaluate(self, op: Op, frame: Frame) -> tuple[Array, ...]:
+        """One op by its row's meaning, its operands bound in `frame`; failures get the op's location."""
         outer = self._op, self._frame, self.location
         self._op, self._frame, self.location = op, frame, op.loc
         if op.row.ref is None:
@@ -145,14 +150,21 @@ class _Engine:
 
     def _check(self, op: Op, frame: Frame, results: tuple[Array, ...]) -> None:
         """A result must look as its type says; a mistake in a row shows here, not somewhere later."""
-        shapes = self._shapes.get(id(op))
-        if shapes is None:
-            shapes = tuple(_Shape(storage_dtype(v.type), shape_of(v.type)) for v in op.results)
-            self._shapes[id(op)] = shapes
-        for array, want in zip(results, shapes, strict=True):
+        for array, want in zip(results, self._expected(op), strict=True):
             if array.dtype != want.dtype or array.shape[1:] != want.sizes or array.shape[0] not in (1, frame.size):
                 raise InternalError(f"{op.loc}: {op.name} gave {array.dtype}{list(array.shape)}, not {want.dtype}"
                                     f"[{frame.size} or 1, {', '.join(map(str, want.sizes))}]")
+
+    def _expected(self, op: Op) -> tuple[_Shape, ...]:
+        """What the results of an op of the module look like, kept since loops come back to it."""
+        shapes = self._shapes.get(id(op))
+        if shapes is None:
+            shapes = self._shapes[id(op)] = result_shapes(op)
+        return shapes
+
+    def _may_be_foreign(self) -> bool:
+        """Whether the op that runs may access memory that belongs to no argument."""
+        return id(self._op) in self._foreign
 
     def _program(self, linear: int) -> tuple[int, int, int]:
         x, y, _ = self.grid
@@ -229,10 +241,10 @@ class _Engine:
         return np.array([self.grid[axis]], np.int32)
 
     def load(self, address: Array, mask: Array | None, other: Array | None, element: Type) -> Array:
-        return self.memory.load(address, mask, other, element_of(element), id(self._op) in self._foreign)
+        return self.memory.load(address, mask, other, element_of(element), self._may_be_foreign())
 
     def store(self, address: Array, value: Array, mask: Array | None, element: Type) -> None:
-        self.memory.store(address, value, mask, element_of(element), id(self._op) in self._foreign)
+        self.memory.store(address, value, mask, element_of(element), self._may_be_foreign())
 
     def run_region(self, region: Block, args: Sequence[Array]) -> tuple[Array, ...]:
         """A region on scalars, run for every lane of `args` (arrays of one tile shape) as if it were a program."""

@@ -226,8 +226,8 @@ class Memory:
         element, rest = divmod(address - extent.address, size)
         count = extent.size // size
         off = f" + {rest} byte{'s' if rest > 1 else ''}" if rest else ""
-        bounds = f"elements 0 to {count - 1} are in bounds" if count else "no element is in bounds"
-        return f"element {element}{off} of {extent.name!r}, whose {bounds} (address {address:#x})"
+        bounds = f"whose elements 0 to {count - 1} are in bounds" if count else "which has no element"
+        return f"element {element}{off} of {extent.name!r}, {bounds} (address {address:#x})"
 
 
 @dataclass(frozen=True, slots=True)

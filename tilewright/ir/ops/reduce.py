@@ -41,10 +41,16 @@ def _reduce(call: Call) -> tuple[Array, ...]:
         right = [_take(p, slice(1, size, 2), axis) for p in parts]
         combined = call.machine.run_region(call.regions[0], [*left, *right])
         if size % 2:
-            combined = tuple(np.concatenate([c, _take(p, slice(size - 1, size), axis)], axis)
+            combined = tuple(_append(c, _take(p, slice(size - 1, size), axis), axis)
                              for c, p in zip(combined, parts, strict=True))
         parts = list(combined)
     return tuple(np.take(p, 0, axis) for p in parts)
+
+
+def _append(a: Array, b: Array, axis: int) -> Array:
+    """b after a along `axis`; the program axes may differ as operands' may."""
+    programs = max(a.shape[0], b.shape[0])
+    return np.concatenate([np.broadcast_to(x, (programs, *x.shape[1:])) for x in (a, b)], axis)
 
 
 def _take(a: Array, part: slice, axis: int) -> Array:
