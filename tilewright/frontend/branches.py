@@ -108,8 +108,8 @@ class Branches(State):
             return merge(a, b, phis, literals=True)
         except Disagreement as error:
             raise TypeError(f"both sides must have one type, but they are {error.left} when the condition holds and "
-                            f"{error.right} when it does not; convert one, e.g. with .to(...) or a literal of the other "
-                            "kind") from None
+                            f"{error.right} when it does not; convert one, e.g. with .to(...), or write a literal of "
+                            "the other's kind") from None
 
     # -- variables --------------------------------------------------------------------------------------------------
 
@@ -137,7 +137,7 @@ class Branches(State):
         a, b = (side.variables.values.get(name, _MISSING) for side in sides)
         origins = [side.variables.origins.get(name) for side in sides]
         if a is b:
-            return name, lambda results: a, origins[0]
+            return name, _constant(a), origins[0]
         if not live:
             joined.drop(name, f"its value is not kept after the branch at {self.line(node)}")
             return None
@@ -145,8 +145,10 @@ class Branches(State):
         for index, side in enumerate(sides):            # a path that only returns has no say
             if not side.exits.reaches_variables:
                 other = (b, a)[index]
-                if other is old or other is _MISSING:
-                    return (name, lambda results: other, origins[1 - index]) if other is not _MISSING else None
+                if other is _MISSING:
+                    return None
+                if other is old:
+                    return name, _constant(other), origins[1 - index]
                 a, b = (ABSENT, b) if index == 0 else (a, ABSENT)
         for index, side in enumerate(sides):
             if (a, b)[index] is _MISSING:
@@ -226,8 +228,12 @@ class Branches(State):
         except Disagreement as error:
             assert b.where is not None
             raise self.error(b.where, f"this returns {error.right}, but the `return` at {self.line(a.where)} returns "
-                                      f"{error.left}; all returns of {self.fn.__name__} must have one type: convert one "
-                                      "of them") from None
+                                      f"{error.left}; all returns of {self.fn.__name__} must have one type: convert "
+                                      "one of them") from None
+
+
+def _constant(value: Any) -> Recipe:
+    return lambda results: value
 
 
 def drop_unset(variables: Locals, names: Iterable[str], reason: str) -> None:

@@ -17,7 +17,7 @@ from tilewright.frontend.python_builtins import PYTHON_CALLS
 from tilewright.frontend.scope import is_namedtuple_class
 from tilewright.frontend.values import as_tuple, from_python, is_static, to_python, type_name
 from tilewright.frontend.wording import plural, suggestion
-from tilewright.language import core
+from tilewright.language import core, debug
 from tilewright.language.core import base_type, constexpr, dtype, is_builtin
 from tilewright.language.function import ConstexprFunction, Param, ParamKind, SourceFunction
 
@@ -29,6 +29,9 @@ def call_value(builder: GraphBuilder, callee: Any, args: Arguments, kwargs: Keyw
     """The value of `callee(*args, **kwargs)`."""
     if isinstance(callee, constexpr):
         callee = callee.value
+    if callee is debug.static_print:
+        builder.tell(lambda: callee.call(builder, args, kwargs))
+        return None
     if is_builtin(callee):
         return from_python(callee.call(builder, args, kwargs))
     if isinstance(callee, SourceFunction):
@@ -73,15 +76,15 @@ def _is_compile_time_function(callee: Any) -> bool:
         owner = callee.__self__
         if isinstance(owner, types.ModuleType):
             return owner.__name__ == "math"
-        return isinstance(owner, bool | int | float | str | base_type) or isinstance(owner, type)
+        return isinstance(owner, bool | int | float | str | base_type | type)
     return isinstance(callee, types.FunctionType) and (callee.__module__ or "").startswith("tilewright.language")
 
 
 def _python(name: str, position: int | str, value: Any) -> Any:
     if not is_static(value):
         which = f"argument {position + 1}" if isinstance(position, int) else f"argument {position!r}"
-        raise TypeError(f"{name}() is Python and runs when the kernel is compiled, but its {which} is the run-time value "
-                        f"{type_name(value)}; only compile-time values can be passed to it")
+        raise TypeError(f"{name}() is Python and runs when the kernel is compiled, but its {which} is the run-time "
+                        f"value {type_name(value)}; only compile-time values can be passed to it")
     return to_python(value)
 
 
@@ -94,7 +97,7 @@ def _at_compile_time(callee: Callable[..., Any], args: Arguments, kwargs: Keywor
 
 def _not_callable(callee: Any) -> str:
     if isinstance(callee, dtype):
-        return f"the type {callee} cannot be called; convert with x.to(tl.{callee.name}) or tl.cast(x, tl.{callee.name})"
+        return f"the type {callee} cannot be called; convert with x.to(tl.<type>) or tl.cast(x, tl.<type>)"
     if isinstance(callee, types.FunctionType):
         return (f"{callee.__name__} is a plain Python function, which a kernel cannot call; decorate it with "
                 "@triton.jit, or, if it computes with compile-time values only, with @triton.constexpr_function")
@@ -119,8 +122,8 @@ def bind_arguments(fn: SourceFunction, args: Arguments, kwargs: Keywords) -> dic
     by_name = {p.name: p for p in params if p.kind in (ParamKind.POSITIONAL, ParamKind.KEYWORD_ONLY)}
     for name, value in kwargs.items():
         if name not in by_name:
-            raise TypeError(f"{fn.__name__}() got an unexpected keyword argument {name!r}{suggestion(name, by_name)}; its "
-                            f"parameters are {_signature(params)}")
+            raise TypeError(f"{fn.__name__}() got an unexpected keyword argument {name!r}{suggestion(name, by_name)}; "
+                            f"its parameters are {_signature(params)}")
         if name in bound:
             raise TypeError(f"{fn.__name__}() got multiple values for argument {name!r}: by position and by name")
         bound[name] = value

@@ -28,7 +28,8 @@ def _static(name: str, args: Arguments, instead: str) -> list[Any]:
 
 def _converted(convert: type, instead: str) -> Callable[[Builder, Arguments, Keywords], Any]:
     def call(builder: Builder, args: Arguments, kwargs: Keywords) -> Any:
-        return constexpr(convert(*_static(convert.__name__, args, instead), **{k: to_python(v) for k, v in kwargs.items()}))
+        named = {k: to_python(v) for k, v in kwargs.items()}
+        return constexpr(convert(*_static(convert.__name__, args, instead), **named))
 
     return call
 

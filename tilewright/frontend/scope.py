@@ -22,6 +22,8 @@ from tilewright.frontend.wording import suggestion
 from tilewright.language.core import base_type, constexpr, is_builtin
 from tilewright.language.function import ConstexprFunction, SourceFunction
 
+_READABLE = (types.ModuleType, SourceFunction, ConstexprFunction, constexpr, base_type)
+
 
 class NameErrorInKernel(NameError):
     """A name that a kernel cannot read, in words for its author."""
@@ -102,7 +104,7 @@ def _shown(value: Any) -> str:
 
 def is_readable_global(value: Any) -> bool:
     """Whether a kernel may read a global (or closure) variable with this value."""
-    if value is None or isinstance(value, types.ModuleType | SourceFunction | ConstexprFunction | constexpr | base_type):
+    if value is None or isinstance(value, _READABLE):
         return True
     if is_builtin(value) or isinstance(value, enum.Enum) or _is_builtin_function(value):
         return True
