@@ -51,7 +51,7 @@ class Setting:
         allowed = tolerance * float(np.max(np.abs(expected), initial=0.0))
         size = " x ".join(str(n) for n in result.shape)
         verdict = "OK" if error <= allowed else "WRONG"
-        print(f"{what}: {size} numbers on {self.device}, largest error {error:.1e} (allowed {allowed:.1e}) ... {verdict}")
+        print(f"{what}: {size} numbers on {self.device}, error {error:.1e}, allowed {allowed:.1e} ... {verdict}")
         if verdict != "OK":
             raise SystemExit(1)
 

@@ -32,7 +32,8 @@ def test_percentage() -> None:
 
 @pytest.mark.parametrize("workers", [[], ["-p", "xdist", "-n", "1"]], ids=["here", "xdist"])
 def test_summary_says_how_many(tmp_path: Path, workers: list[str]) -> None:
-    (tmp_path / "test_x.py").write_text("import pytest\n@pytest.mark.parametrize('n', range(40))\ndef test_x(n): pass\n")
+    (tmp_path / "test_x.py").write_text(
+        "import pytest\n@pytest.mark.parametrize('n', range(40))\ndef test_x(n): pass\n")
     (tmp_path / "conftest.py").write_text(Path(__file__).with_name("conftest.py").read_text())
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *workers, "--sample", "25", "test_x.py"]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)

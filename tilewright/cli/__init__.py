@@ -6,10 +6,13 @@ Each subcommand is a module of this package with `main(arguments) -> exit status
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
+import difflib
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+
+from tilewright.cli import run
+from tilewright.version import VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +24,7 @@ class Command:
 
 
 COMMANDS: Mapping[str, Command] = {
+    "run": Command("run a program that says `import triton`, unchanged", run.main),
 }
 
 
@@ -31,6 +35,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.command is None:
         parser.print_help()
         return 2
+    if given.command not in COMMANDS:
+        near = difflib.get_close_matches(given.command, COMMANDS, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(COMMANDS)}"
+        if given.command.endswith(".py"):
+            hint = f"to run a script: tilewright run {given.command}"
+        parser.error(f"no command {given.command!r}; {hint}")
     return COMMANDS[given.command].main(given.rest)
 
 
@@ -41,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="tilewright", description="Kernels on tiles: run and look at them.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="\n".join(["commands:", *lines, "", "tilewright COMMAND --help says more."]))
-    parser.add_argument("--version", action="version", version=f"tilewright {importlib.metadata.version('tilewright')}")
-    parser.add_argument("command", nargs="?", metavar="COMMAND", choices=list(COMMANDS), help="one of those below")
+    parser.add_argument("--version", action="version", version=f"tilewright {VERSION}")
+    parser.add_argument("command", nargs="?", metavar="COMMAND", help="one of those below")
     parser.add_argument("rest", nargs=argparse.REMAINDER, metavar="...", help="arguments of the command")
     return parser

@@ -61,7 +61,7 @@ def _same(builder: Builder, name: str, a: tensor, b: tensor) -> tensor:
 
 def arithmetic(builder: Builder, operator: str, lhs: Any, rhs: Any) -> tensor:
     """One of the binary operators of Python, on at least one tensor."""
-    if _is_pointer(lhs) or _is_pointer(rhs):
+    if is_pointer(lhs) or is_pointer(rhs):
         return _pointer_arithmetic(builder, operator, lhs, rhs)
     if operator in _BITWISE:
         return bitwise(builder, operator, lhs, rhs)
@@ -142,7 +142,7 @@ def _warn_wide_shift(builder: Builder, amount: Any, target: Scalar) -> None:
 # -- pointers ----------------------------------------------------------------------------------------------------------
 
 
-def _is_pointer(value: Any) -> bool:
+def is_pointer(value: Any) -> bool:
     value = unwrap(value)
     return isinstance(value, tensor) and isinstance(value.dtype, pointer_type)
 
@@ -151,9 +151,9 @@ def _pointer_arithmetic(builder: Builder, operator: str, lhs: Any, rhs: Any) -> 
     """pointer + int, int + pointer, pointer - int."""
     a, b = to_tensor(builder, lhs), to_tensor(builder, rhs)
     symbol = SYMBOLS.get(operator, operator)
-    if operator == "Add" and _is_pointer(b) and not _is_pointer(a):
+    if operator == "Add" and is_pointer(b) and not is_pointer(a):
         a, b = b, a
-    allowed = operator == "Add" or (operator == "Sub" and _is_pointer(a))
+    allowed = operator == "Add" or (operator == "Sub" and is_pointer(a))
     if not allowed or not (isinstance(b.dtype, dtype) and b.dtype.is_int()):
         raise IncompatibleTypeErrorImpl(
             a.dtype, b.dtype, f"`{symbol}` with a pointer takes an integer number of elements: pointer + int, "
