@@ -264,7 +264,7 @@ class _Printer:
                 frame.cancel()
 
         self._callback: Callable[[int, int, int | None], None] = _PRINT(show)
-        self.address = ctypes.cast(self._callback, ctypes.c_void_p).value or 0  # type: ignore[arg-type]
+        self.address = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
 
     def reraise(self) -> None:
         if self._error is not None:
