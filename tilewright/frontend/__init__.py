@@ -1,0 +1,8 @@
+"""The frontend: from Python syntax to tile IR, by asking the language what it means.
+
+`compile_function` is the way in; `dependencies` says what the result depends on.
+"""
+
+from tilewright.frontend.compile import compile_function
+
+__all__ = ["compile_function"]
