@@ -102,6 +102,7 @@ class _Rewriter:
         self.locations: list[Location] = []
         self.facts: list[BranchFacts | LoopFacts] = []
         self._temporaries = 0
+        self._declared: set[str] = set()        # names of `name: tl.constexpr` that have no value yet
         tree = fn.tree()
         self._live = Liveness(tree.body)
         arguments = tree.args
@@ -156,7 +157,7 @@ class _Rewriter:
         return [_at(node, ast.Expr(self._step(node, "unsupported", unsupported_message(node, what))))]
 
     def _stmt_expr(self, node: ast.Expr) -> list[ast.stmt]:
-        if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+        if isinstance(node.value, ast.Constant):        # docstrings and `...`
             return [node]
         return [_at(node, ast.Expr(self._expr(node.value)))]
 
@@ -173,6 +174,9 @@ class _Rewriter:
 
     def _assign(self, node: ast.stmt, target: ast.expr, value: ast.expr, decays: bool = True) -> list[ast.stmt]:
         if isinstance(target, ast.Name):
+            if decays and target.id in self._declared:      # a bare `name: tl.constexpr` stands before it
+                self._declared.discard(target.id)
+                return [_at(node, ast.Assign([target], self._step(node, "known", target.id, value)))]
             return [_at(node, ast.Assign([target], self._step(node, "assign", value) if decays else value))]
         if not isinstance(target, ast.Tuple | ast.List):
             return self._refused(target, refused_target(target))
@@ -195,13 +199,18 @@ class _Rewriter:
 
     def _stmt_annassign(self, node: ast.AnnAssign) -> list[ast.stmt]:
         if not isinstance(node.target, ast.Name):
-            return self._assign(node, node.target, ast.Constant(None))
-        name, annotation = node.target.id, self._expr(node.annotation)
-        bound = ast.Call(ast.Attribute(self._locals_now(), "get", ast.Load()), [ast.Constant(name)], [])
+            return self._refused(node.target, refused_target(node.target))
+        name = node.target.id
+        if not says_constexpr(self.fn, node.annotation):
+            return [] if node.value is None else self._assign(node, node.target, self._expr(node.value))
+        defined = self._step(node.target, "declare", name, self._locals_now())
+        made: list[ast.stmt] = [_at(node, ast.Expr(defined))]
         if node.value is None:
-            return [_at(node, ast.Expr(self._step(node, "declare", name, annotation, bound)))]
-        value = self._step(node, "annotated", name, annotation, self._expr(node.value), bound)
-        return [_at(node, ast.Assign([node.target], value))]
+            self._declared.add(name)
+        else:
+            value = self._step(node.value, "known", name, self._expr(node.value))
+            made.append(_at(node, ast.Assign([node.target], value)))
+        return made
 
     def _stmt_return(self, node: ast.Return) -> list[ast.stmt]:
         value = self._expr(node.value) if node.value is not None else ast.Constant(None)
