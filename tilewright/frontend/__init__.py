@@ -4,5 +4,6 @@
 """
 
 from tilewright.frontend.compile import compile_function
+from tilewright.frontend.dependencies import Dependencies, Read, dependencies
 
-__all__ = ["compile_function"]
+__all__ = ["Dependencies", "Read", "compile_function", "dependencies"]

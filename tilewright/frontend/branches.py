@@ -73,6 +73,8 @@ class Branches(State):
         stop = self.builder.any_of(pending)
         left = Side([], self.locals.copy(), self.exits, outside=True)
         left.exits.falls = False
+        if len(pending) == 1:       # where the only flag holds, it always holds
+            left.exits.flags = dict.fromkeys(left.exits.flags, True)
         self.exits = Exits()
         going = self.trace_side(rest)
         self.at(node)

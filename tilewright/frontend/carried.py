@@ -38,6 +38,7 @@ from tilewright.ir.types import I1
 from tilewright.language import semantic
 from tilewright.language.core import tensor
 from tilewright.language.promotion import literal_type
+from tilewright.language.values import to_tensor
 
 
 def fresh(value: Any, hint: str = "") -> Any:
@@ -168,7 +169,7 @@ class CarriedValues(Expressions):
             raise Retrace(frozenset({c.name}))
         if is_number(value):
             with self.builder.resume(body.ops):
-                value = semantic.to_tensor(self.builder, value)
+                value = to_tensor(self.builder, value)
         if not same_type(c.before, value):
             raise self._type_change(node, c, value, body.variables.origins.get(c.name))
         return value

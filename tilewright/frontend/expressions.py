@@ -15,7 +15,7 @@ from typing import Any
 
 from tilewright.diagnostics import UnsupportedLanguageConstruct
 from tilewright.frontend.attributes import attribute
-from tilewright.frontend.branches import Branches
+from tilewright.frontend.branches import Branches, Side
 from tilewright.frontend.calls import call_value
 from tilewright.frontend.python_builtins import items_of
 from tilewright.frontend.refusals import (
@@ -32,6 +32,8 @@ from tilewright.frontend.values import as_tuple, from_python, is_static, is_tupl
 from tilewright.ir.node import Op
 from tilewright.language import semantic
 from tilewright.language.core import constexpr, tensor
+
+_CONVERSIONS: dict[str, Callable[[object], str]] = {"r": repr, "s": str, "a": ascii}
 
 
 class Expressions(Branches):
@@ -130,9 +132,11 @@ class Expressions(Branches):
             right = semantic.logical(self.builder, name, right, constexpr(name == "And"))
         skipped = self.side([], self.locals.copy())
         decided = constexpr(name == "Or")
-        sides = (evaluated, skipped) if name == "And" else (skipped, evaluated)
-        values = (right, decided) if name == "And" else (decided, right)
-        (result,) = self.join(node, flag.handle, *sides, self.kept_names(node), [values])
+        kept = self.kept_names(node)
+        if name == "And":
+            (result,) = self.join(node, flag.handle, evaluated, skipped, kept, [(right, decided)])
+        else:
+            (result,) = self.join(node, flag.handle, skipped, evaluated, kept, [(decided, right)])
         return result
 
     def _conditional(self, node: ast.IfExp) -> Any:
@@ -141,14 +145,15 @@ class Expressions(Branches):
         flag = semantic.truth(self.builder, test)
         if not isinstance(flag, tensor):
             return self.expression(node.body if flag else node.orelse)
-        sides, values = [], []
-        for part in (node.body, node.orelse):
-            ops, variables, _, value = self.traced(lambda part=part: self.expression(part), self.locals.copy())
-            sides.append(self.side(ops, variables))
-            values.append(value)
+        then, on_true = self._conditional_side(node.body)
+        otherwise, on_false = self._conditional_side(node.orelse)
         self.at(node)
-        (result,) = self.join(node, flag.handle, *sides, self.kept_names(node), [(values[0], values[1])])
+        (result,) = self.join(node, flag.handle, then, otherwise, self.kept_names(node), [(on_true, on_false)])
         return result
+
+    def _conditional_side(self, node: ast.expr) -> tuple[Side, Any]:
+        ops, variables, _, value = self.traced(lambda: self.expression(node), self.locals.copy())
+        return self.side(ops, variables), value
 
     def _walrus(self, node: ast.NamedExpr) -> Any:
         value = self.expression(node.value)
@@ -203,8 +208,8 @@ class Expressions(Branches):
             raise self.error(part.value, f"an f-string takes compile-time values, but this is {type_name(value)}; "
                                          "pass it to tl.device_print as an argument of its own")
         plain = to_python(value)
-        plain = {"r": repr, "s": str, "a": ascii}.get(chr(part.conversion), lambda x: x)(plain) \
-            if part.conversion >= 0 else plain
+        if part.conversion >= 0:
+            plain = _CONVERSIONS[chr(part.conversion)](plain)
         spec = to_python(self._formatted(part.format_spec)) if isinstance(part.format_spec, ast.JoinedStr) else ""
         return format(plain, spec)
 

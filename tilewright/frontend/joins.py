@@ -16,9 +16,9 @@ from tilewright.frontend.graph import GraphBuilder
 from tilewright.frontend.values import as_tuple, is_number, is_tuple, same_static, type_name
 from tilewright.ir.node import Value
 from tilewright.ir.types import I1, Type
-from tilewright.language import semantic
 from tilewright.language.core import tensor
 from tilewright.language.promotion import literal_type
+from tilewright.language.values import to_tensor
 
 
 class Absent:
@@ -70,7 +70,7 @@ def _handle(builder: GraphBuilder, source: Any, ir_type: Type) -> Value:
         return source
     if isinstance(source, bool):
         return builder.boolean(source)
-    handle: Value = semantic.to_tensor(builder, source).handle
+    handle: Value = to_tensor(builder, source).handle
     return handle
 
 
@@ -103,8 +103,8 @@ def _one_sided(value: Any, absent_first: bool, phis: Phis) -> Recipe:
         return _tuple([_one_sided(item, absent_first, phis) for item in value], value)
     if not isinstance(value, tensor):
         return lambda results: value
-    pair = (ABSENT, value) if absent_first else (value, ABSENT)
-    return _result(phis, phis.add(*pair, value.handle.type), value.type)
+    pair: tuple[Any, Any] = (ABSENT, value) if absent_first else (value, ABSENT)
+    return _result(phis, phis.add(pair[0], pair[1], value.handle.type), value.type)
 
 
 def _result(phis: Phis, index: int, type: Any) -> Recipe:

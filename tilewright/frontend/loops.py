@@ -29,6 +29,7 @@ from tilewright.ir.node import Value
 from tilewright.language import semantic
 from tilewright.language.casting import cast
 from tilewright.language.core import constexpr, dtype, int32, tensor
+from tilewright.language.values import to_tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ class Loops(CarriedValues):
         kind: Any = int32
         parts = []
         for name, value in (("start", r.start), ("end", r.end), ("step", r.step)):
-            part = semantic.to_tensor(self.builder, value)
+            part = to_tensor(self.builder, value)
             if part.shape or not isinstance(part.dtype, dtype) or not part.dtype.is_int():
                 raise TypeError(f"the {name} of a range must be an integer scalar, not {type_name(part)}")
             kind = semantic.join_types(kind, part.dtype)

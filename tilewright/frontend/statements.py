@@ -31,7 +31,7 @@ class Tracer(Loops):
         if exits.falls and Exit.RETURN in exits.flags and exits.value is not None:
             assert exits.where is not None
             raise self.error(exits.where, f"this returns {type_name(exits.value)}, but {self.fn.__name__} may also "
-                                          "reach its end, where it returns None; end it with a `return` of the same type")
+                                          "reach its end, where it returns None; end it with a `return` of that type")
 
     def block(self, statements: Sequence[ast.stmt]) -> None:
         for index, statement in enumerate(statements):
@@ -119,8 +119,8 @@ class Tracer(Loops):
     def _known(self, name: str, value: Any) -> Any:
         """The value of a name declared `tl.constexpr`; in a tuple run-time values may stand beside known ones."""
         if isinstance(value, tensor):
-            raise TypeError(f"{name} is declared tl.constexpr, but its value is {type_name(value)}, which is known only "
-                            "at run time; leave the annotation out")
+            raise TypeError(f"{name} is declared tl.constexpr, but its value is {type_name(value)}, which is known "
+                            "only at run time; leave the annotation out")
         return from_python(value)
 
     def _annotated(self, node: ast.AnnAssign) -> None:
