@@ -81,8 +81,8 @@ def test_do_not_specialize_drops_value_and_alignment():
     assert one(32, do_not_specialize_on_alignment=["x"]).atoms == ("i32",)
 
 
-def annotated(a: int, b: float, c: tl.int64, d: "u8", e: tl.float16, f: tl.pointer_type(tl.int8), g: "tl.const",
-              h: bool, i: "*fp16"):
+def annotated(a: int, b: float, c: tl.int64, d: "u8", e: tl.float16, f: tl.pointer_type(tl.int8),  # noqa: F821
+              g: "tl.const", h: bool, i: "*fp16"):  # noqa: F722
     pass
 
 

@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from tilewright.frontend.graph import GraphBuilder
 
 from tilewright.diagnostics import UNKNOWN, CompilationError, Location
+from tilewright.frontend.graph import GraphBuilder
 from tilewright.interpret.batched import Engine, result_shapes
 from tilewright.interpret.frame import Frame
 from tilewright.interpret.memory import Memory

@@ -17,7 +17,8 @@ import numpy as np
 
 from tilewright.diagnostics import CompilationError, Location
 from tilewright.frontend.calls import bind_arguments
-from tilewright.frontend.functions import recording_builder
+from tilewright.frontend.functions import DeviceFunctions
+from tilewright.frontend.graph import GraphBuilder
 from tilewright.frontend.scope import Locals, NameErrorInKernel, lookup
 from tilewright.frontend.values import as_tuple, from_python
 from tilewright.interpret.eager import EagerBuilder, EagerMachine, EagerValue
@@ -63,7 +64,8 @@ class _Launch:
     def __init__(self, code: Callable[[SourceFunction], Instrumented], options: Options, machine: EagerMachine) -> None:
         self._code = code
         self._any_global = dict(options.extra).get("allow_non_constexpr_globals", False)
-        self.builder = EagerBuilder(options, machine, self._call, recording_builder(options))
+        recorder = GraphBuilder(options, DeviceFunctions(self._any_global).call)
+        self.builder = EagerBuilder(options, machine, self._call, recorder)
 
     def _call(self, fn: SourceFunction, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         return self.call(fn, bind_arguments(fn, args, kwargs))

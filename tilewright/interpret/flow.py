@@ -9,18 +9,18 @@ Tests: tests/interpret/test_eager_flow.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tilewright.frontend.joins import Disagreement
+from tilewright.frontend.carried import same_type, type_change_message
 from tilewright.frontend.values import is_number, is_tuple, same_static, type_name
+from tilewright.interpret.instrument import BranchFacts, LoopFacts
 from tilewright.language import semantic
 from tilewright.language.builder import Builder
 from tilewright.language.core import constexpr, tensor
 from tilewright.language.promotion import literal_type
 
 Variables = Mapping[str, Any]
-Names = tuple[str, ...]
 
 
 class Frame:
@@ -53,87 +53,119 @@ class Choice(Frame):
 
 
 class Branch(Choice):
-    """An `if` statement.  `then` and `other` are the names that its two sides assign, `live` those needed later."""
+    """An `if` statement."""
 
-    def __init__(self, builder: Builder, test: Any, then: Names, other: Names, live: Names, before: Variables) -> None:
+    def __init__(self, builder: Builder, test: Any, facts: BranchFacts, before: Variables, line: int) -> None:
         super().__init__(builder, test)
         self._builder = builder
-        self._taken_names, self._other_names = (then, other) if self.taken else (other, then)
-        self._live = live
-        self._before = {n: before[n] for n in (*then, *other) if n in before}
+        self._names = (facts.then, facts.otherwise) if self.taken else (facts.otherwise, facts.then)
+        self._live = facts.live
+        self._before = {n: before[n] for names in self._names for n in names if n in before}
+        self._line = line
 
-    def close(self, after: Variables, gone: dict[str, str], line: int) -> None:
+    def close(self, after: Variables, gone: dict[str, str]) -> None:
         """The branch has ended: join what its sides give."""
         if not self.run_time:
             return
-        for name in dict.fromkeys((*self._taken_names, *self._other_names)):
+        for name in self._names[0]:
             if name in after and name in self._live:
-                self._join(name, after, gone, line)
+                self._join(name, after[name], gone)
             elif name in after and name not in self._before:
-                self._drop(name, f"its value is not kept after the branch at line {line}", gone)
+                self._drop(name, f"its value is not kept after the branch at line {self._line}", gone)
 
-    def _join(self, name: str, after: Variables, gone: dict[str, str], line: int) -> None:
-        now = after[name]
-        if name not in self._before:
-            if name not in self._other_names:
-                self._drop(name, f"it is assigned on one side of the branch at line {line} only, and has no value "
-                                 "otherwise; assign it on both sides, or before the branch", gone)
-            return
-        before = self._before[name]
-        if name in self._other_names:       # what the other side makes of it is not known here
+    def _join(self, name: str, now: Any, gone: dict[str, str]) -> None:
+        both = name in self._names[1]       # then what the other side makes of it is not known here
+        if name not in self._before and not both:
+            holds = "holds" if self.taken else "does not hold"
+            self._drop(name, f"it is assigned only if the condition at line {self._line} {holds}, and has no value "
+                             f"otherwise; assign it on both paths, or before line {self._line}", gone)
+        elif both or now is self._before[name]:
             if is_number(now):
                 self._new[name] = semantic.to_tensor(self._builder, now)
-        elif now is not before:
-            self._new[name] = met(self._builder, now, before)
+        else:
+            self._meet(name, now, self._before[name], gone)
+
+    def _meet(self, name: str, now: Any, before: Any, gone: dict[str, str]) -> None:
+        """The value after a branch of which only one side assigns `name`."""
+        if not isinstance(now, tensor) and not isinstance(before, tensor) and same_static(now, before):
+            return
+        if is_tuple(now) and is_tuple(before) and len(now) == len(before):
+            return
+        if _run_time_type(now) is not None and _run_time_type(now) == _run_time_type(before):
+            self._new[name] = semantic.to_tensor(self._builder, now)
+            return
+        holds, fails = (now, before) if self.taken else (before, now)
+        message = (f"{name} has type {type_name(holds)} if the condition at line {self._line} holds, and "
+                   f"{type_name(fails)} if not; a variable has one type after an `if`: convert one of the two, or use "
+                   "two names")
+        if isinstance(now, tensor) and isinstance(before, tensor):
+            raise TypeError(f"Mismatched type for {name} between then block ({type_name(holds)}) and else block "
+                            f"({type_name(fails)}): {message}")
+        self._drop(name, message, gone)
 
     def _drop(self, name: str, reason: str, gone: dict[str, str]) -> None:
         self._gone.add(name)
         gone[name] = reason
 
 
-class Loop(Frame):
-    """A loop at run time.  `carried`: the names that it changes and that are needed at its head."""
+class TypeChange(TypeError):
+    """A loop that changes the type of a variable, `name`."""
 
-    def __init__(self, builder: Builder, carried: Names, inner: Names, before: Variables,
-                 decays: Callable[[str], bool]) -> None:
+    def __init__(self, name: str, message: str) -> None:
+        self.name = name
+        super().__init__(message)
+
+
+class Loop(Frame):
+    """A loop at run time.  A number that its body assigns is a run-time scalar from its head on."""
+
+    def __init__(self, builder: Builder, facts: LoopFacts, before: Variables, line: int) -> None:
         super().__init__()
-        self._builder = builder
-        self._inner = tuple(n for n in inner if n not in before)
+        self.facts = facts
+        self._line = line
+        self._inner = tuple(n for n in facts.inner if n not in before and n != facts.target)
         self._head: dict[str, Any] = {}
-        for name in carried:
+        for name in facts.carried:
             if name in before:
-                value = before[name]
-                if decays(name):
-                    value = semantic.decay(builder, value)
-                self._head[name] = value
-                self._new[name] = value
+                value = semantic.decay(builder, before[name]) if name in facts.decaying else before[name]
+                self._head[name] = self._new[name] = value
 
     def end_of_iteration(self, now: Variables) -> None:
-        """TypeError unless every carried variable still has the type that it had before the loop."""
+        """TypeChange unless every carried variable still has the type that it had before the loop."""
         for name, head in self._head.items():
-            if name in now:
-                check_carried(name, head, now[name])
+            if name in now and not same_type(head, now[name]):
+                raise TypeChange(name, type_change_message(name, head, "before the loop", now[name],
+                                                           f"line {self._line}"))
 
-    def close(self, after: Variables, gone: dict[str, str], line: int) -> None:
+    def close(self, after: Variables, gone: dict[str, str]) -> None:
         """The loop has ended: names that its body introduced are gone."""
         self._new.clear()
         for name in self._inner:
             if name in after:
                 self._gone.add(name)
-                gone[name] = (f"it is assigned in the loop at line {line} only, which may run no iteration; assign it "
-                              "before the loop")
+                gone[name] = (f"it is assigned inside the loop at line {self._line}, whose body may not run; assign it "
+                              "before the loop as well")
 
 
 class CountedLoop(Loop):
-    """A `for` over a range: iterating it gives the index, a scalar of the bounds' type."""
+    """A `for` over a range: iterating it gives the index, a scalar of the bounds' type.
 
-    def __init__(self, builder: Builder, carried: Names, inner: Names, before: Variables,
-                 decays: Callable[[str], bool], indices: Iterator[Any]) -> None:
-        super().__init__(builder, carried, inner, before, decays)
+    After a loop without iterations the index is `start`, unless it had a value before.
+    """
+
+    def __init__(self, builder: Builder, facts: LoopFacts, before: Variables, line: int, start: Any,
+                 indices: Iterator[Any]) -> None:
+        super().__init__(builder, facts, before, line)
+        self._start = start
         self._indices = indices
 
     def __iter__(self) -> Iterator[Any]:
         return self._indices
+
+    def close(self, after: Variables, gone: dict[str, str]) -> None:
+        super().close(after, gone)
+        if self.facts.target and self.facts.target not in after:
+            self._new[self.facts.target] = self._start
 
 
 class Unrolled(Frame):
@@ -149,7 +181,7 @@ class Unrolled(Frame):
     def end_of_iteration(self, now: Variables) -> None:
         """Types may change from copy to copy."""
 
-    def close(self, after: Variables, gone: dict[str, str], line: int) -> None:
+    def close(self, after: Variables, gone: dict[str, str]) -> None:
         """Names stay."""
 
 
@@ -158,35 +190,8 @@ def scalar_value(x: tensor) -> bool:
     return bool(x.handle.numbers())
 
 
-def met(builder: Builder, now: Any, other: Any) -> Any:
-    """What a variable is after a run-time branch that gave it `now`, where the other way would have left `other`."""
-    if is_tuple(now) and is_tuple(other) and len(now) == len(other):
-        return now
-    if isinstance(now, tensor) or isinstance(other, tensor):
-        if _run_time_type(now) != _run_time_type(other):
-            raise Disagreement(now, other)
-        return semantic.to_tensor(builder, now)
-    if same_static(now, other):
-        return now
-    raise Disagreement(now, other)
-
-
 def _run_time_type(value: Any) -> Any:
     """The type that a tensor has, or a number would have; None for anything else."""
     if isinstance(value, tensor):
         return value.type
     return literal_type(value.value) if isinstance(value, constexpr) and is_number(value) else None
-
-
-def check_carried(name: str, before: Any, now: Any) -> None:
-    """TypeError if a loop changed what kind of value a variable holds."""
-    if is_tuple(before) and is_tuple(now) and len(before) == len(now):
-        for b, n in zip(before, now, strict=True):
-            check_carried(name, b, n)
-    elif isinstance(before, tensor) and isinstance(now, tensor) and before.type == now.type:
-        return
-    elif not isinstance(before, tensor) and not isinstance(now, tensor) and same_static(before, now):
-        return
-    else:
-        raise TypeError(f"Loop-carried variable {name} has initial type {type_name(before)} but is re-assigned to "
-                        f"{type_name(now)} in loop")

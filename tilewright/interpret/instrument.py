@@ -14,12 +14,23 @@ from __future__ import annotations
 
 import ast
 import types
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tilewright.diagnostics import Location
-from tilewright.frontend.liveness import Liveness
+from tilewright.frontend.liveness import Liveness, assignments_of
+from tilewright.frontend.refusals import (
+    KEYWORDS_OF_DICT,
+    LOOP_ELSE,
+    MEMBERSHIP,
+    SEVERAL_LOOPS,
+    STARRED_TARGET,
+    literal_refusal,
+    target_refusal,
+    unsupported_message,
+)
+from tilewright.frontend.statements import says_constexpr
 from tilewright.language.function import SourceFunction
 
 STEPS = "__tw"
@@ -39,12 +50,14 @@ class BranchFacts:
 class LoopFacts:
     """Names that a loop changes and needs at its head, those that it assigns, and those that decay in it.
 
-    `target` is the name of the index, empty for other targets.
+    `places` are the numbers of the places where carried names are assigned last.  `target` is the name of the index,
+    empty for other targets.
     """
 
     carried: tuple[str, ...]
     inner: tuple[str, ...]
     decaying: frozenset[str]
+    places: Mapping[str, int]
     returns: bool
     target: str = ""
 
@@ -179,13 +192,13 @@ class _Rewriter:
                 return [_at(node, ast.Assign([target], self._step(node, "known", target.id, value)))]
             return [_at(node, ast.Assign([target], self._step(node, "assign", value) if decays else value))]
         if not isinstance(target, ast.Tuple | ast.List):
-            return self._refused(target, refused_target(target))
+            return self._refused(target, target_refusal(target))
         name = self._temporary()
         parts = self._step(target, "unpack", value, len(target.elts))
         made: list[ast.stmt] = [_at(node, ast.Assign([ast.Name(name, ast.Store())], parts))]
         for index, inner in enumerate(target.elts):
             if isinstance(inner, ast.Starred):
-                return self._refused(inner, _STARRED_TARGET)
+                return self._refused(inner, STARRED_TARGET)
             item = ast.Subscript(ast.Name(name, ast.Load()), ast.Constant(index), ast.Load())
             made += self._assign(node, inner, item, decays)
         return made
@@ -199,7 +212,7 @@ class _Rewriter:
 
     def _stmt_annassign(self, node: ast.AnnAssign) -> list[ast.stmt]:
         if not isinstance(node.target, ast.Name):
-            return self._refused(node.target, refused_target(node.target))
+            return self._refused(node.target, target_refusal(node.target))
         name = node.target.id
         if not says_constexpr(self.fn, node.annotation):
             return [] if node.value is None else self._assign(node, node.target, self._expr(node.value))
@@ -230,6 +243,16 @@ class _Rewriter:
                 _at(node, ast.If(taken, self._block(node.body), rest)),
                 *self._joined(node, branch, dict.fromkeys((*then, *other)))]
 
+    def _last_assignments(self, names: Iterable[str], body: Sequence[ast.stmt]) -> dict[str, int]:
+        """The place of the last assignment of each name in a loop's body."""
+        places: dict[str, int] = {}
+        for name in names:
+            found = assignments_of(name, body)
+            if found:
+                self.locations.append(self.fn.location(found[-1]))
+                places[name] = len(self.locations) - 1
+        return places
+
     def _fact(self, facts: BranchFacts | LoopFacts) -> int:
         self.facts.append(facts)
         return len(self.facts) - 1
@@ -238,13 +261,15 @@ class _Rewriter:
         target = node.target.id if isinstance(node, ast.For) and isinstance(node.target, ast.Name) else ""
         changed = assigned_names(node.body if isinstance(node, ast.For) else [node.test, *node.body])
         head = self._live.loop(node).at_head
-        decaying = assigned_names(n for s in node.body for n in _walk_own(s) if isinstance(n, ast.Assign | ast.AugAssign))
-        return LoopFacts(tuple(n for n in changed if n in head and n != target), changed, frozenset(decaying),
+        inner = (n for statement in node.body for n in _walk_own(statement))
+        decaying = assigned_names(n for n in inner if isinstance(n, ast.Assign | ast.AugAssign))
+        carried = tuple(n for n in changed if n in head and n != target)
+        return LoopFacts(carried, changed, frozenset(decaying), self._last_assignments(carried, node.body),
                          _has_return(node.body), target)
 
     def _stmt_for(self, node: ast.For) -> list[ast.stmt]:
         if node.orelse:
-            return self._refused(node.orelse[0], _LOOP_ELSE)
+            return self._refused(node.orelse[0], LOOP_ELSE)
         loop, index, facts = self._temporary(), self._temporary(), self._loop_facts(node)
         opened = self._step(node.iter, "for_loop", self._expr(node.iter), self._fact(facts), self._locals_now())
         body = [*self._bind(node, node.target, ast.Name(index, ast.Load())), *self._loop_body(node, loop)]
@@ -261,7 +286,7 @@ class _Rewriter:
 
     def _stmt_while(self, node: ast.While) -> list[ast.stmt]:
         if node.orelse:
-            return self._refused(node.orelse[0], _LOOP_ELSE)
+            return self._refused(node.orelse[0], LOOP_ELSE)
         loop, facts = self._temporary(), self._loop_facts(node)
         opened = self._step(node, "while_loop", self._fact(facts), self._locals_now())
         return [_at(node, ast.Assign([ast.Name(loop, ast.Store())], opened)),
@@ -315,6 +340,9 @@ class _Rewriter:
         return made
 
     def _expr_constant(self, node: ast.Constant) -> ast.expr:
+        refusal = literal_refusal(node.value)
+        if refusal is not None:
+            return self._step(node, "unsupported", unsupported_message(node, refusal))
         return self._step(node, "literal", node)
 
     def _expr_name(self, node: ast.Name) -> ast.expr:
@@ -345,7 +373,7 @@ class _Rewriter:
         left = self._expr(node.left)
         for position, (op, comparator) in enumerate(zip(node.ops, node.comparators, strict=True)):
             if isinstance(op, ast.In | ast.NotIn):
-                return self._step(node, "unsupported", unsupported_message(op, _IN))
+                return self._step(node, "unsupported", unsupported_message(node, MEMBERSHIP))
             right, following = self._expr(comparator), left
             if position + 1 < len(node.ops):
                 name = self._temporary()
@@ -388,7 +416,7 @@ class _Rewriter:
             else:
                 args.append(self._expr(arg))
         if any(k.arg is None for k in node.keywords):
-            return self._step(node, "unsupported", unsupported_message(node, _KEYWORD_DICT))
+            return self._step(node, "unsupported", unsupported_message(node, KEYWORDS_OF_DICT))
         keys: list[ast.expr | None] = [ast.Constant(k.arg) for k in node.keywords]
         keywords = ast.Dict(keys, [self._expr(k.value) for k in node.keywords])
         return self._step(node, "call", self._expr(node.func), ast.List(args, ast.Load()), keywords)
@@ -419,7 +447,7 @@ class _Rewriter:
     def _expr_listcomp(self, node: ast.ListComp) -> ast.expr:
         (generator, *more) = node.generators
         if more or generator.is_async:
-            return self._step(node, "unsupported", unsupported_message(node, _COMPREHENSION))
+            return self._step(node, "unsupported", unsupported_message(node, SEVERAL_LOOPS))
         outer = self._locals
         iterated = self._step(generator.iter, "spread", self._expr(generator.iter))
         self._locals = outer | set(assigned_names([generator.target]))

@@ -12,13 +12,20 @@ Tests: tests/interpret/test_eager.py, tests/interpret/test_eager_traps.py.
 from __future__ import annotations
 
 import bdb
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
 import tilewright.language as tl
-from tilewright.diagnostics import CompilationError, Location, TritonError, UnsupportedLanguageConstruct
+from tilewright.diagnostics import (
+    CompilationError,
+    KernelAssertionError,
+    Location,
+    TritonError,
+    UnsupportedLanguageConstruct,
+    render,
+)
 from tilewright.frontend.attributes import attribute
 from tilewright.frontend.calls import call_value
 from tilewright.frontend.python_builtins import items_of, static_range_of
@@ -26,13 +33,12 @@ from tilewright.frontend.scope import Locals, lookup
 from tilewright.frontend.state import error_class, said
 from tilewright.frontend.values import as_tuple, from_python, is_number, is_static, is_tuple, to_python, type_name
 from tilewright.interpret.eager import EagerBuilder
-from tilewright.interpret.flow import Branch, Choice, CountedLoop, Frame, Loop, Unrolled, scalar_value
-from tilewright.interpret.instrument import BranchNames, Instrumented, LoopNames
+from tilewright.interpret.flow import Branch, Choice, CountedLoop, Loop, TypeChange, Unrolled, scalar_value
+from tilewright.interpret.instrument import BranchFacts, Instrumented, LoopFacts
 from tilewright.ir import fp
 from tilewright.language import semantic
 from tilewright.language.casting import cast
 from tilewright.language.core import constexpr, dtype, int32, tensor
-from tilewright.language.function import is_constexpr_annotation
 from tilewright.language.values import constant
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -155,8 +161,8 @@ class Steps:
     @step
     def formatted(self, value: Any, conversion: int, spec: Any) -> str:
         if not is_static(value):
-            raise TypeError(f"an f-string shows compile-time values only, not {type_name(value)}; print run-time values "
-                            "with tl.device_print")
+            raise TypeError(f"an f-string shows compile-time values only, not {type_name(value)}; print run-time "
+                            "values with tl.device_print")
         plain = to_python(value)
         plain = {ord("r"): repr, ord("s"): str, ord("a"): ascii}.get(conversion, lambda v: v)(plain)
         return format(plain, to_python(spec) if spec is not None else "")
@@ -188,6 +194,29 @@ class Steps:
         return semantic.decay(self.builder, value)
 
     @step
+    def declare(self, name: str, now: Variables) -> None:
+        """`name: tl.constexpr`, which must be new."""
+        if name in now:
+            raise TypeError(f"{name} is already defined. constexpr cannot be reassigned; use another name")
+
+    @step
+    def known(self, name: str, value: Any) -> Any:
+        """The value of a name declared `tl.constexpr`."""
+        if isinstance(value, tensor):
+            raise TypeError(f"{name} is declared tl.constexpr, but its value is {type_name(value)}, which is known "
+                            "only at run time; leave the annotation out")
+        return from_python(value)
+
+    @step
+    def assertion(self, condition: Any, message: Any) -> None:
+        """`assert`: at compile time where the condition is known, else `tl.device_assert`."""
+        if not is_static(condition):
+            tl.device_assert.call(self.builder, (condition, constexpr("") if message is None else message))
+        elif not semantic.truth(self.builder, condition):
+            text = str(to_python(message)) if message is not None and is_static(message) else ""
+            raise AssertionError(text or "this assertion is false at compile time")
+
+    @step
     def unpack(self, value: Any, count: int) -> Sequence[Any]:
         if not is_tuple(value):
             raise TypeError(f"cannot unpack {type_name(value)} into {count} names; only tuples can be unpacked")
@@ -205,13 +234,21 @@ class Steps:
     # -- branches and loops -------------------------------------------------------------------------------------------
 
     @step
-    def branch(self, test: Any, names: BranchNames, now: Variables) -> Branch:
-        made = Branch(self.builder, test, names.then, names.otherwise, names.live, now)
-        self._may_have_returned |= made.run_time and names.returns
+    def branch(self, test: Any, number: int, now: Variables) -> Branch:
+        facts = self.code.facts[number]
+        assert isinstance(facts, BranchFacts)
+        made = Branch(self.builder, test, facts, now, self.builder.location.line)
+        self._may_have_returned |= made.run_time and facts.returns
         return made
 
+    def _loop(self, number: int) -> LoopFacts:
+        facts = self.code.facts[number]
+        assert isinstance(facts, LoopFacts)
+        self._may_have_returned |= facts.returns
+        return facts
+
     @step
-    def for_loop(self, iterable: Any, names: LoopNames, now: Variables) -> Loop | Unrolled:
+    def for_loop(self, iterable: Any, number: int, now: Variables) -> Loop | Unrolled:
         if isinstance(iterable, tl.static_range):
             return Unrolled(iter([constexpr(i) for i in static_range_of(iterable)]))
         if is_tuple(iterable):
@@ -219,12 +256,14 @@ class Steps:
         if not isinstance(iterable, tl.range):
             raise TypeError("a `for` goes over range, tl.range, tl.static_range or a tuple, not over "
                             f"{type_name(iterable)}")
-        self._may_have_returned |= names.returns
-        indices = self._indices(iterable)
-        return CountedLoop(self.builder, names.carried, names.inner, now, names.decays, indices)
+        facts, line = self._loop(number), self.builder.location.line
+        if not facts.target:
+            raise TypeError("the target of a run-time loop is one name: it counts integers")
+        start, indices = self._indices(iterable)
+        return CountedLoop(self.builder, facts, now, line, start, indices)
 
-    def _indices(self, r: Any) -> Iterator[tensor]:
-        """The indices of a run-time range, of the type that its bounds have together (semantics §11)."""
+    def _indices(self, r: Any) -> Any:
+        """The start and the indices of a run-time range, of the type that its bounds have together (semantics §11)."""
         kind: Any = int32
         parts = []
         for name, value in (("start", r.start), ("end", r.end), ("step", r.step)):
@@ -233,17 +272,18 @@ class Steps:
                 raise TypeError(f"the {name} of a range must be an integer scalar, not {type_name(part)}")
             kind = semantic.join_types(kind, part.dtype)
             parts.append(part)
-        lower, upper, stride = (_whole(cast(self.builder, part, kind)) for part in parts)
-        if is_static(r.step):
-            stride = int(to_python(r.step))
-        if stride == 0:
-            raise ValueError("the step of a range must not be zero")
-        return (constant(self.builder, i, kind) for i in range(lower, upper, stride))
+        start, end, stride = (cast(self.builder, part, kind) for part in parts)
+        by = int(to_python(r.step)) if is_static(r.step) else _signed(stride)
+        if by == 0:
+            place = f"line {self.builder.location.line}"
+            message = f"device assertion failed: the step of the range at {place} is zero"
+            raise KernelAssertionError(render(message, self.builder.location))
+        numbers = range(_whole(start), _whole(end), by)
+        return start, (constant(self.builder, i, kind) for i in numbers)
 
     @step
-    def while_loop(self, names: LoopNames, now: Variables) -> Loop:
-        self._may_have_returned |= names.returns
-        return Loop(self.builder, names.carried, names.inner, now, names.decays)
+    def while_loop(self, number: int, now: Variables) -> Loop:
+        return Loop(self.builder, self._loop(number), now, self.builder.location.line)
 
     @step
     def goes_on(self, test: Any) -> bool:
@@ -255,11 +295,20 @@ class Steps:
 
     @step
     def end_of_iteration(self, loop: Loop | Unrolled, now: Variables) -> None:
-        loop.end_of_iteration(now)
+        try:
+            loop.end_of_iteration(now)
+        except TypeChange as error:
+            assert isinstance(loop, Loop)
+            raise self.error(self.code.locations[loop.facts.places[error.name]], str(error)) from error
 
     @step
-    def close(self, frame: Frame, now: Variables) -> None:
-        frame.close(now, self.gone, self.builder.location.line)
+    def close(self, frame: Branch | Loop | Unrolled, now: Variables) -> None:
+        frame.close(now, self.gone)
+
+
+def _signed(x: tensor) -> int:
+    """The number in an integer scalar, seen as signed: the step of a loop."""
+    return int(x.handle.numbers())
 
 
 def _whole(x: tensor) -> int:
