@@ -106,6 +106,7 @@ def _is_same(left: Any, right: Any) -> bool:
 
 
 logical = comparison.logical
+chain = comparison.chain
 truth = comparison.truth
 
 
