@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from tests.conform.modules import function, module, ptr, run, tile
+from tests.conform.modules import function, module, ptr, run
 from tilewright.diagnostics import InternalError, InterpreterError, KernelAssertionError, Location
 from tilewright.interpret import batched
 from tilewright.interpret.memory import Memory
@@ -194,7 +194,7 @@ def test_a_spin_on_memory_runs_one_program_at_a_time():
             v = k.load(flag)
             return [k.one("cmp_ne", v, k.pid())]
 
-        k.while_([], before, lambda: [])
+        k.while_([], before, list)
         k.store(k.one("ptr_add", out, k.pid()), k.load(flag))
         k.store(flag, k.one("add", k.load(flag), k.const(1)))
 
@@ -223,7 +223,8 @@ def test_assertion_names_message_program_and_line():
     def body(k, n):
         k.location = Location("kernel.py", 7, 4)
         good = k.one("cmp_lt_s", k.iota(4), k.splat(n, (4,)))
-        (bad,) = k.if_(k.one("cmp_eq", k.pid(1), k.const(1)), lambda: [good], lambda: [k.splat(k.const(True, I1), (4,))])
+        true = k.splat(k.const(True, I1), (4,))
+        (bad,) = k.if_(k.one("cmp_eq", k.pid(1), k.const(1)), lambda: [good], lambda: [true])
         k.create("device_assert", [bad], {"message": "lane < n"})
 
     m = module([I32], body)

@@ -19,7 +19,7 @@ def bound_loaded_before(k, x):
 
 
 def waits(k, x):
-    k.while_([], lambda: [k.one("cmp_eq", k.load(x), k.const(0))], lambda: [])
+    k.while_([], lambda: [k.one("cmp_eq", k.load(x), k.const(0))], list)
 
 
 def waits_through_a_carried_value(k, x):
@@ -40,7 +40,7 @@ def waits_through_a_reduction(k, x):
                       regions=[k.region([I32, I32], lambda a, b: [k.one("add", a, b)])])
         return [k.one("cmp_eq", total, k.const(0))]
 
-    k.while_([], before, lambda: [])
+    k.while_([], before, list)
 
 
 def waits_in_an_inner_loop(k, x):
@@ -74,7 +74,7 @@ def test_spins_through_a_call(reads):
             (v,) = k.create("call", [x], {"callee": "outer", "result_types": (I32,)})
             return [k.one("cmp_eq", v, k.const(0))]
 
-        k.while_([], before, lambda: [])
+        k.while_([], before, list)
 
     assert dataflow.spins(module([ptr(I32)], body, peek, outer)) is reads
 
@@ -120,6 +120,7 @@ def test_foreign_pointers_pass_through_calls():
 
 def test_size_grows_with_tiles():
     def size(n):
-        return dataflow.bytes_per_program(module([ptr(F32)], lambda k, x: k.store(k.lanes(x, n), k.load(k.lanes(x, n)))))
+        copy = module([ptr(F32)], lambda k, x: k.store(k.lanes(x, n), k.load(k.lanes(x, n))))
+        return dataflow.bytes_per_program(copy)
 
     assert 10 * 1024 < size(1024) < 1024 * 1024 and size(2048) > 1.9 * size(1024)

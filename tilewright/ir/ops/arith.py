@@ -7,7 +7,9 @@ has the sign of the dividend (C11 6.5.5).  i1 takes part in and/or/xor and add/s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 
@@ -196,7 +198,7 @@ _binary("min_nan_f", "float", on_floats(lambda a, b: -_max_propagating(-a, -b)),
 
 
 def _fma64(a: Array, b: Array, c: Array) -> Array:
-    """a*b + c with one rounding to odd in the last place of float64 when a*b is exact in float64.
+    """a*b + c rounded to odd in float64, for operands of at most 24 bits, so that a*b is exact in float64.
 
     Rounding to odd first makes the second rounding, to at most 24 bits, correct (Boldo and Melquiond, "Emulation of
     FMA and correctly rounded sums", 2008).
@@ -222,20 +224,21 @@ def _fma(call: Call) -> tuple[Array, ...]:
 
 def _fma_double(a: Array, b: Array, c: Array) -> Array:
     """float64 fma by exact rational arithmetic, an element at a time (an oracle, not a fast path)."""
-    from fractions import Fraction
 
     def one(x: float, y: float, z: float) -> float:
-        if not (np.isfinite(x) and np.isfinite(y) and np.isfinite(z)):
-            return float(np.float64(x) * np.float64(y) + np.float64(z))
-        exact = Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z))
+        if not (math.isfinite(x) and math.isfinite(y)):
+            return x * y + z            # inf, nan, or z's nan: no rounding
+        if not math.isfinite(z):
+            return z                    # also where x*y alone would overflow
+        exact = Fraction(x) * Fraction(y) + Fraction(z)
         if exact == 0:
-            return float(np.float64(x) * np.float64(y) + np.float64(z))
+            return x * y + z            # the sign of a zero sum
         try:
-            return float(exact)
+            return float(exact)         # int / int rounds once, denormals too
         except OverflowError:
-            return float(np.copysign(np.inf, 1.0 if exact > 0 else -1.0))
+            return math.inf if exact > 0 else -math.inf
 
-    return np.asarray(np.vectorize(one, otypes=[np.float64])(a, b, c)) if a.size else a
+    return np.asarray(np.vectorize(one, otypes=[np.float64])(a, b, c))
 
 
 TABLE.add(OpRow("fma", (Operand("a"), Operand("b"), Operand("c")), elementwise(3, "float"), _fma,

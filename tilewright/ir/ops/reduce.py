@@ -87,9 +87,9 @@ def _dot(call: Call) -> tuple[Array, ...]:
     a, b, acc = call.args
     t = scalar_element(call.result_types[0])
     if t.is_int:
-        product = np.matmul(a.astype(np.int64), b.astype(np.int64)).astype(np.int32)
-        with np.errstate(all="ignore"):
-            return (product + acc,)
+        # products of int8 add up exactly in float64 for any K below 2**39
+        product = np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(np.int64)
+        return ((product + acc).astype(np.int32),)
     wide_a, wide_b = (fp.decode(x, scalar_element(y)) for x, y in zip((a, b), call.types, strict=False))
     with np.errstate(all="ignore"):
         return (fp.encode(np.matmul(wide_a, wide_b) + fp.decode(acc, t), t),)
