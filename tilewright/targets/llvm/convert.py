@@ -183,15 +183,14 @@ def _denormal_code(f: FunctionWriter, magnitude: Value, form: _Format, toward_ze
 # --- integer to float
 
 def int_to_float(f: FunctionWriter, x: Value, to: Scalar, signed: bool) -> Value:
-    """An integer as float type `to`, rounded once to nearest even; a true i1 is 1 either way."""
-    signed = signed and x.type.element != "i1"
+    """An integer as float type `to`, rounded once to nearest even; a true i1 is 1, or -1 when signed."""
     instruction = "sitofp" if signed else "uitofp"
     if to.name in ("f32", "f64"):
         return f.cast(instruction, x, register_type(to, x.type.lanes))
     if x.type.bits <= 16:       # exact in float
         return narrow(f, f.cast(instruction, x, x.type.of("float")), to)
     if to.name == "bf16":
-        double = f.cast(instruction, _sticky(f, x) if x.type.bits == 64 else x, x.type.of("double"))
+        double = f.cast(instruction, _sticky(f, x, signed) if x.type.bits == 64 else x, x.type.of("double"))
         return narrow(f, double, to)
     bound = constant(x.type, 1 << 20)           # beyond the largest f16 and fp8, and exact in float
     limited = f.binary_intrinsic("smin" if signed else "umin", x, bound)
@@ -200,17 +199,17 @@ def int_to_float(f: FunctionWriter, x: Value, to: Scalar, signed: bool) -> Value
     return narrow(f, f.cast("sitofp", f.cast("trunc", limited, x.type.of("i32")), x.type.of("float")), to)
 
 
-def _sticky(f: FunctionWriter, x: Value) -> Value:
+def _sticky(f: FunctionWriter, x: Value, signed: bool) -> Value:
     """A number exact in double that rounds to bf16 as the i64 `x` does.
 
-    From 2**31 on the low 11 bits are beneath bf16's last bit: they become one bit that says whether any was set.
+    From 2**31 on the low 12 bits are beneath bf16's last bit: they become one bit that says whether any was set.
     """
     t = x.type
-    low = f.op("and", x, constant(t, 0x7FF))
+    low = f.op("and", x, constant(t, 0xFFF))
     lost = f.icmp("ne", low, constant(t, 0))
-    merged = f.op("or", f.op("sub", x, low), f.select(lost, constant(t, 0x400), constant(t, 0)))
-    high = f.op("ashr", x, constant(t, 31))     # 0 and -1 for magnitudes below 2**31
-    small = f.icmp("ult", f.op("add", high, constant(t, 1)), constant(t, 2))
+    merged = f.op("or", f.op("sub", x, low), f.select(lost, constant(t, 0x800), constant(t, 0)))
+    moved = f.op("add", x, constant(t, 1 << 31)) if signed else x
+    small = f.icmp("ult", moved, constant(t, 1 << (32 if signed else 31)))
     return f.select(small, x, merged)
 
 
