@@ -29,6 +29,7 @@ from tilewright.frontend.values import (
     is_static,
     is_tuple,
     same_static,
+    spelled,
     static_key,
     type_name,
     with_handles,
@@ -182,7 +183,7 @@ class CarriedValues(Expressions):
                     "e.g. with tl.zeros")
         elif isinstance(c.before, tensor) and isinstance(value, tensor) and not c.before.shape and value.shape:
             cure = (f"begin with a tile of the shape that the loop makes: {c.name} = tl.zeros({_sizes(value)}, "
-                    f"tl.{value.dtype.name if hasattr(value.dtype, 'name') else value.dtype})")
+                    f"{spelled(value.dtype)})")
         else:
             cure = f"begin with a value of type {now}, or convert in the loop with .to(...), or use another name"
         guilty = origin if origin is not None and origin is not c.origin else node
