@@ -48,7 +48,8 @@ def _guarded(work: Callable[[], object]) -> int:
     try:
         work()
     except Exception as error:
-        sys.excepthook(type(error), error, _without_runner(error.__traceback__))
+        error.__traceback__ = _without_runner(error.__traceback__)
+        sys.excepthook(type(error), error, error.__traceback__)
         return 1
     return 0
 

@@ -50,7 +50,8 @@ class _Parser:
         self._check = check
         self._own_locations = own_locations
         self._parse_layout = parse_layout
-        self._values: dict[str, Value] = {}         # of the function that is being read
+        self._values: dict[str, Value] = {}         # visible at this point of the function that is being read
+        self._gone: dict[str, Value] = {}           # defined in regions that have ended; used without `check` only
         self._ahead: dict[str, Value] = {}          # used before a definition; without `check` only
 
     # Modules and functions
@@ -95,7 +96,7 @@ class _Parser:
 
     def _function(self) -> Function:
         cursor = self._cursor
-        self._values, self._ahead = {}, {}
+        self._values, self._gone, self._ahead = {}, {}, {}
         name = self._symbol()
         cursor.expect("(")
         params = cursor.listed(self._param, ")")
@@ -136,7 +137,10 @@ class _Parser:
         if name in self._values:
             return self._values[name]
         if self._check:
-            raise self._cursor.error(f"%{name} is not defined before its use", start)
+            raise self._cursor.error(f"%{name} is not visible here" if name in self._gone
+                                     else f"%{name} is not defined before its use", start)
+        if name in self._gone:
+            return self._gone[name]
         return self._ahead.setdefault(name, Value(Scalar("i32"), "" if name.isdigit() else name))
 
     # Ops
@@ -220,8 +224,12 @@ class _Parser:
         cursor = self._cursor
         regions: list[Block] = []
         while len(regions) < row.regions and cursor.take_word(region_word(row.name, len(regions))):
+            outside = len(self._values)
             args = [v for _, v in cursor.listed(self._argument, ")")] if cursor.take("(") else []
             regions.append(Block(tuple(args), self._ops()))
+            while len(self._values) > outside:      # a region's names end with it; names may be used again behind it
+                name, value = self._values.popitem()
+                self._gone[name] = value
         if len(regions) < row.regions:
             raise cursor.error(f"expected {region_word(row.name, len(regions))!r} and a region of {row.name}, "
                                f"found {cursor.found()}")

@@ -17,9 +17,10 @@
 An op is `results = name operands [attributes] regions : result types`.  Attributes at their default are left out, and
 so are `has_<operand>` (an optional operand is written `name = %value`).  A constant's value stands in an operand's
 place, its type is the result's.  Values are called by their hint, made unique in the function, or numbered in the
-order of definition; nothing depends on identities or hash order.  Numbers are exact (`repr` of a float gives it back;
-a NaN with a payload is written `nan(0x...)`), enums are written by value, types as their `str`, strings as JSON.
-With `locations`, ` loc("file":line:column-line:column in "function" from ...)` ends ops and headers of functions.
+order of definition; nothing depends on identities or hash order.  Where it is read, a name ends with its region.
+Numbers are exact (`repr` of a float gives it back; a NaN with a payload is written `nan(0x...)`), enums are written by
+value, types as their `str`, strings as JSON.  With `locations`,
+` loc("file":line:column-line:column in "function" from ...)` ends ops and headers of functions.
 `//` starts a comment.  Tests: tests/ir/test_text.py.
 """
 
@@ -44,7 +45,7 @@ _BARE_WORD = re.compile(r"[A-Za-z_]\w*")
 _QUIET_NAN = 0x7FF8000000000000
 # words in front of the regions of an op; `do` for all others
 _REGION_WORDS: Mapping[str, tuple[str, ...]] = {
-    "if": ("then", "else"), "while": ("while", "do"), "reduce": ("with",), "scan": ("with",)}
+    "if": ("then", "else"), "while": ("before", "do"), "reduce": ("with",), "scan": ("with",)}
 
 
 def region_word(op_name: str, index: int) -> str:

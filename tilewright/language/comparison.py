@@ -16,7 +16,7 @@ from tilewright.language.errors import IncompatibleTypeErrorImpl, LanguageTypeEr
 from tilewright.language.operators import as_type, common_type, need_bool, prepare
 from tilewright.language.tensor import tensor
 from tilewright.language.types import int1, make_type, pointer_type
-from tilewright.language.values import describe, emit, shape, to_tensor, with_dtype
+from tilewright.language.values import describe, element_type, emit, shape, to_tensor, with_dtype
 
 _SYMBOLS = {"Lt": "<", "LtE": "<=", "Gt": ">", "GtE": ">=", "Eq": "==", "NotEq": "!="}
 _CODES = {"Lt": "lt", "LtE": "le", "Gt": "gt", "GtE": "ge", "Eq": "eq", "NotEq": "ne"}
@@ -28,9 +28,9 @@ def compare(builder: Builder, operator: str, lhs: Any, rhs: Any) -> tensor:
     for side in (lhs, rhs):
         if unwrap(side) is None:
             raise LanguageTypeError(f"`{symbol}` compares a tensor with None; use `is None` or `is not None`")
-    left, right = to_tensor(builder, lhs), to_tensor(builder, rhs)
-    if isinstance(left.dtype, pointer_type) or isinstance(right.dtype, pointer_type):
-        raise IncompatibleTypeErrorImpl(left.dtype, right.dtype, "pointers do not compare; cast them to tl.int64 first")
+    left, right = element_type(lhs), element_type(rhs)
+    if isinstance(left, pointer_type) or isinstance(right, pointer_type):
+        raise IncompatibleTypeErrorImpl(left, right, "pointers do not compare; cast them to tl.int64 first")
     a, b = prepare(builder, lhs, rhs, symbol)
     if a.dtype.is_floating():
         name = "cmp_une" if code == "ne" else f"cmp_o{code}"
@@ -88,15 +88,15 @@ def where(builder: Builder, condition: Any, x: Any, y: Any) -> tensor:
 
 def _pointer_pair(builder: Builder, x: Any, y: Any) -> tuple[tensor, tensor] | None:
     """Both sides, if they are pointers; they must be of one type."""
-    a, b = to_tensor(builder, x), to_tensor(builder, y)
-    if not (isinstance(a.dtype, pointer_type) or isinstance(b.dtype, pointer_type)):
+    left, right = element_type(x), element_type(y)
+    if not (isinstance(left, pointer_type) or isinstance(right, pointer_type)):
         return None
-    if a.dtype != b.dtype:
-        raise IncompatibleTypeErrorImpl(a.dtype, b.dtype, "tl.where takes two pointers of one type, or two numbers")
-    return a, b
+    if left != right:
+        raise IncompatibleTypeErrorImpl(left, right, "tl.where takes two pointers of one type, or two numbers")
+    return to_tensor(builder, x), to_tensor(builder, y)
 
 
 def _number_pair(builder: Builder, x: Any, y: Any) -> tuple[tensor, tensor]:
-    target = common_type(builder, x, y, "where")
+    target = common_type(x, y, "tl.where")
     return as_type(builder, x, target), as_type(builder, y, target)
 

@@ -15,7 +15,6 @@ from tilewright.language.builder import Builder
 from tilewright.language.builtin import builtin, tensor_member
 from tilewright.language.constexpr import unwrap
 from tilewright.language.errors import LanguageTypeError
-from tilewright.language.math import common_type_of
 from tilewright.language.tensor import tensor
 from tilewright.language.types import dtype, int1
 from tilewright.language.values import describe, emit, known, known_bool, to_tensor
@@ -69,7 +68,7 @@ def minimum(x: Any, y: Any, propagate_nan: Any = PropagateNan.NONE, *, _builder:
 @builtin
 def clamp(x: Any, min: Any, max: Any, propagate_nan: Any = PropagateNan.NONE, *, _builder: Builder) -> tensor:
     """x limited to min .. max; if min > max the result is undefined."""
-    target = common_type_of(_builder, (x, min, max), "tl.clamp")
+    target = operators.common_type_of((x, min, max), "tl.clamp")
     propagate = _propagates(propagate_nan)
     values = [operators.as_type(_builder, v, target) for v in (x, min, max)]
     value, low, high = broadcast_all(_builder, values, ("x", "min", "max"))

@@ -14,10 +14,9 @@ from tilewright.language.builder import Builder
 from tilewright.language.builtin import Builtin, builtin, tensor_member
 from tilewright.language.constexpr import unwrap
 from tilewright.language.errors import LanguageTypeError
-from tilewright.language.promotion import promote
 from tilewright.language.tensor import tensor
 from tilewright.language.types import dtype, float32, float64
-from tilewright.language.values import emit, is_literal, known_bool, to_tensor
+from tilewright.language.values import element_type, emit, is_literal, known_bool, to_tensor
 
 
 def need_types(x: tensor, allowed: tuple[dtype, ...], what: str) -> None:
@@ -79,24 +78,11 @@ tensor_member(abs)
 @builtin
 def fma(x: Any, y: Any, z: Any, *, _builder: Builder) -> tensor:
     """x * y + z with one rounding; floats, promoted and broadcast together."""
-    target = common_type_of(_builder, (x, y, z), "tl.fma")
+    target = operators.common_type_of((x, y, z), "tl.fma")
     if not target.is_floating():
         raise LanguageTypeError(f"tl.fma works on floats, but got {target}; write x * y + z for integers")
     a, b, c = broadcast_all(_builder, [operators.as_type(_builder, v, target) for v in (x, y, z)])
     return emit(_builder, "fma", (a, b, c), a.type)
-
-
-def common_type_of(builder: Builder, values: tuple[Any, ...], what: str) -> dtype:
-    """The type of all of `values`: tensors among themselves, then the literals as weak operands."""
-    strong = [v for v in values if not is_literal(v)]
-    ordered = [*strong, *(v for v in values if is_literal(v))]
-    target = operators.common_type(builder, ordered[0], ordered[1], what)
-    still_weak = len(strong) == 0
-    for value in ordered[2:]:
-        other = to_tensor(builder, value)
-        element = operators.number_type(other, what, other)
-        target = promote(target, still_weak, element, is_literal(value))
-    return target
 
 
 @builtin
@@ -112,7 +98,7 @@ def umulhi(x: Any, y: Any, *, _builder: Builder) -> tensor:
 @builtin
 def div_rn(x: Any, y: Any, *, _builder: Builder) -> tensor:
     """x / y of fp32, correctly rounded."""
-    result_type = operators.common_type(_builder, x, y, "tl.div_rn")
+    result_type = operators.common_type(x, y, "tl.div_rn")
     if result_type != float32:
         raise LanguageTypeError(f"Expected dtype ['fp32'] but got {result_type}: tl.div_rn divides fp32; write "
                                 "x.to(tl.float32)")
@@ -123,11 +109,11 @@ def div_rn(x: Any, y: Any, *, _builder: Builder) -> tensor:
 def fdiv(x: Any, y: Any, ieee_rounding: Any = False, approx: Any = False, *, _builder: Builder) -> tensor:
     """x / y of floats, in fp32 at least; `ieee_rounding` rounds correctly, `approx` allows a rougher result."""
     known_bool(approx, "approx")
-    a, b = to_tensor(_builder, x), to_tensor(_builder, y)
-    for given, value in ((x, a), (y, b)):
-        if not (isinstance(value.dtype, dtype) and value.dtype.is_floating()) and not is_literal(given):
-            raise LanguageTypeError(f"both operands of fdiv must have floating scalar type, but got {a.dtype} and "
-                                    f"{b.dtype}; use `/`")
+    kinds = [element_type(x), element_type(y)]
+    for given, kind in zip((x, y), kinds, strict=True):
+        if not (isinstance(kind, dtype) and kind.is_floating()) and not is_literal(given):
+            raise LanguageTypeError(f"both operands of fdiv must have floating scalar type, but got {kinds[0]} and "
+                                    f"{kinds[1]}; use `/`")
     exact = known_bool(ieee_rounding, "ieee_rounding")
     return operators.true_divide(_builder, x, y, "div_rn" if exact else "div_f")
 

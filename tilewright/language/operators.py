@@ -7,6 +7,7 @@ Tests: tests/lang/test_operators.py.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tilewright.language.broadcasting import broadcast_pair
@@ -18,26 +19,46 @@ from tilewright.language.overflow import check_overflow
 from tilewright.language.promotion import check_literal_fits, promote
 from tilewright.language.tensor import tensor
 from tilewright.language.types import Scalar, dtype, float32, int1, int32, int64, pointer_type, uint8
-from tilewright.language.values import constant, emit, full_of, is_literal, literal_value, shape, to_tensor
+from tilewright.language.values import (
+    constant,
+    element_type,
+    emit,
+    full_of,
+    is_literal,
+    literal_value,
+    shape,
+    to_tensor,
+)
 
 SYMBOLS = {"Add": "+", "Sub": "-", "Mult": "*", "Div": "/", "FloorDiv": "//", "Mod": "%", "BitAnd": "&", "BitOr": "|",
            "BitXor": "^", "LShift": "<<", "RShift": ">>"}
 _BITWISE = ("BitAnd", "BitOr", "BitXor", "LShift", "RShift")
 
 
-def number_type(x: tensor, symbol: str, other: tensor) -> dtype:
-    """The element type of a number operand; pointers are refused."""
-    element = x.dtype
-    if not isinstance(element, dtype):
-        raise IncompatibleTypeErrorImpl(x.dtype, other.dtype, f"`{symbol}` does not take pointers; a pointer plus or "
-                                                              "minus an integer moves it")
-    return element
+def number_types(values: Sequence[Any], what: str) -> list[dtype]:
+    """The element types of number operands; pointers are refused."""
+    types = [element_type(v) for v in values]
+    numbers = [t for t in types if isinstance(t, dtype)]
+    if len(numbers) < len(types):
+        raise IncompatibleTypeErrorImpl(types[0], types[-1], f"`{what}` does not take pointers; a pointer plus or "
+                                                             "minus an integer moves it")
+    return numbers
 
 
-def common_type(builder: Builder, lhs: Any, rhs: Any, symbol: str, division: bool = False) -> dtype:
+def common_type(lhs: Any, rhs: Any, symbol: str, division: bool = False) -> dtype:
     """The promoted type of two operands, either of which may be a literal."""
-    a, b = to_tensor(builder, lhs), to_tensor(builder, rhs)
-    return promote(number_type(a, symbol, b), is_literal(lhs), number_type(b, symbol, a), is_literal(rhs), division)
+    left, right = number_types((lhs, rhs), symbol)
+    return promote(left, is_literal(lhs), right, is_literal(rhs), division)
+
+
+def common_type_of(values: Sequence[Any], what: str) -> dtype:
+    """The promoted type of several operands: tensors among themselves, then the literals as weak ones."""
+    ordered = sorted(values, key=is_literal)
+    types = number_types(ordered, what)
+    target, weak = types[0], is_literal(ordered[0])
+    for value, element in zip(ordered[1:], types[1:], strict=True):
+        target = promote(target, weak, element, is_literal(value))
+    return target
 
 
 def as_type(builder: Builder, value: Any, target: dtype) -> tensor:
@@ -51,7 +72,7 @@ def as_type(builder: Builder, value: Any, target: dtype) -> tensor:
 
 def prepare(builder: Builder, lhs: Any, rhs: Any, symbol: str, division: bool = False) -> tuple[tensor, tensor]:
     """Both operands in their promoted type and common shape."""
-    target = common_type(builder, lhs, rhs, symbol, division)
+    target = common_type(lhs, rhs, symbol, division)
     return broadcast_pair(builder, as_type(builder, lhs, target), as_type(builder, rhs, target))
 
 
@@ -90,7 +111,7 @@ def add_sub_mul(builder: Builder, operator: str, lhs: Any, rhs: Any, sanitize: b
 
 def true_divide(builder: Builder, lhs: Any, rhs: Any, op: str = "div_f") -> tensor:
     """`/`: always a float, of 32 bits at least (rule 3); integers are divided as fp32."""
-    target = common_type(builder, lhs, rhs, "/", division=True)
+    target = common_type(lhs, rhs, "/", division=True)
     if target.is_int():
         target = float32
     a, b = broadcast_pair(builder, as_type(builder, lhs, target), as_type(builder, rhs, target))
@@ -120,15 +141,15 @@ def _in_uint8(builder: Builder, name: str, a: tensor, b: tensor) -> tensor:
 def bitwise(builder: Builder, operator: str, lhs: Any, rhs: Any) -> tensor:
     """`&`, `|`, `^`, `<<`, `>>` on integers; `>>` is arithmetic if the left operand itself is signed."""
     symbol = SYMBOLS[operator]
-    left, right = to_tensor(builder, lhs), to_tensor(builder, rhs)
-    for x in (left, right):
-        if not (isinstance(x.dtype, dtype) and x.dtype.is_int()):
-            raise IncompatibleTypeErrorImpl(left.dtype, right.dtype, f"`{symbol}` takes integers only; .to(tl.int32, "
-                                                                     "bitcast=True) shows the bits of a float")
+    left, right = element_type(lhs), element_type(rhs)
+    for element in (left, right):
+        if not (isinstance(element, dtype) and element.is_int()):
+            raise IncompatibleTypeErrorImpl(left, right, f"`{symbol}` takes integers only; .to(tl.int32, bitcast=True) "
+                                                         "shows the bits of a float")
     a, b = prepare(builder, lhs, rhs, symbol)
     if operator in ("LShift", "RShift"):
         _warn_wide_shift(builder, rhs, a.dtype)
-        name = "shl" if operator == "LShift" else ("shr_s" if left.dtype.is_int_signed() else "shr_u")
+        name = "shl" if operator == "LShift" else ("shr_s" if left.is_int_signed() else "shr_u")
         return _in_uint8(builder, name, a, b) if a.dtype == int1 else _same(builder, name, a, b)
     return _same(builder, {"BitAnd": "and", "BitOr": "or", "BitXor": "xor"}[operator], a, b)
 

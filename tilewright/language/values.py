@@ -72,7 +72,21 @@ def to_tensor(builder: Builder, value: Any) -> tensor:
     if is_literal(value):
         number = literal_value(value)
         return constant(builder, number, literal_type(number))
-    raise LanguageTypeError(f"cannot convert {describe(value)} to a tensor; a number or a tensor is needed here")
+    raise _no_operand(value)
+
+
+def element_type(value: Any) -> Scalar:
+    """The element type of an operand, a tensor or a literal, without making a constant."""
+    value = unwrap(value)
+    if isinstance(value, tensor):
+        return value.dtype
+    if is_literal(value):
+        return literal_type(literal_value(value))
+    raise _no_operand(value)
+
+
+def _no_operand(value: Any) -> LanguageTypeError:
+    return LanguageTypeError(f"cannot convert {describe(value)} to a tensor; a number or a tensor is needed here")
 
 
 def describe(value: Any) -> str:

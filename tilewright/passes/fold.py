@@ -40,7 +40,7 @@ def _load(fold: Folding, op: Op) -> Outcome:
         return None
     if flag:
         attrs = {**op.attrs, "has_mask": False, "has_other": False}
-        return (fold.emit("load", op.operands[:1], attrs, like=op, hint=op.result.hint),)
+        return (fold.emit("load", op.operands[:1], attrs, like=op),)
     other = op.operand("other")
     if other is not None:
         return (other,)
@@ -94,7 +94,7 @@ class _Folder(Rewriter):
             if outcome is not None:
                 return outcome
         else:
-            fold = Folding(self._facts, simplify)
+            fold = Folding(self._facts, simplify, op.results[0].hint if op.results else "")
             values = simplify(fold, op)
             if values is not None:
                 return Replacement(values, tuple(fold.ops))

@@ -29,15 +29,16 @@ Outcome = tuple[Value, ...] | None
 class Folding:
     """An emission point in front of the op that is being folded."""
 
-    def __init__(self, facts: Uniform, simplify: Callable[[Folding, Op], Outcome]) -> None:
+    def __init__(self, facts: Uniform, simplify: Callable[[Folding, Op], Outcome], hint: str = "") -> None:
         self.facts = facts
         self.ops: list[Op] = []
+        self._hint = hint       # what the folded op's result is called: what stands for it is called so too
         self._simplify = simplify
 
-    def emit(self, name: str, operands: Sequence[Value], attrs: Mapping[str, Any] | None = None, *, like: Op,
-             hint: str = "") -> Value:
+    def emit(self, name: str, operands: Sequence[Value], attrs: Mapping[str, Any] | None = None, *,
+             like: Op) -> Value:
         """The one result of an op, which is simplified itself first; `like` lends the location."""
-        op = make_op(name, operands, attrs, (), like.loc, hint)
+        op = make_op(name, operands, attrs, (), like.loc, self._hint)
         simpler = self._simplify(self, op)
         if simpler is not None:
             return simpler[0]
@@ -51,7 +52,7 @@ class Folding:
 
     def constant(self, value: Number, t: Type, loc: Location) -> Value:
         """`value` as a scalar, or as a tile that holds it everywhere."""
-        op = make_op("constant", (), {"value": value, "type": element_of(t)}, (), loc)
+        op = make_op("constant", (), {"value": value, "type": element_of(t)}, (), loc, self._hint)
         self.append(op)
         return self.splat(op.result, t, loc)
 
@@ -59,7 +60,7 @@ class Folding:
         """`scalar` itself, or a tile of it."""
         if not isinstance(t, Tile):
             return scalar
-        op = make_op("splat", (scalar,), {"shape": t.shape}, (), loc)
+        op = make_op("splat", (scalar,), {"shape": t.shape}, (), loc, self._hint)
         self.append(op)
         return op.result
 
