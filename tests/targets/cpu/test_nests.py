@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from harness import F32, I32, both, generated, kernel, ptr
+from tests.targets.cpu.harness import F32, I32, both, generated, kernel, ptr
 
 
 def vector_add(block, masked=True):
