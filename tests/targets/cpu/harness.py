@@ -10,19 +10,31 @@ from tilewright.interpret import batched
 from tilewright.interpret.memory import Memory
 from tilewright.ir.build import Builder
 from tilewright.ir.node import Block, Function, Module, Value
-from tilewright.ir.ops import TABLE
-from tilewright.ir.types import (BF16, F8E4M3, F8E5M2, F16, F32, F64, I1, I8, I16, I32, I64, Pointer, Scalar, Tile,
-                                 element_of, shape_of)
+from tilewright.ir.types import (
+    BF16,
+    F8E4M3,
+    F8E5M2,
+    F16,
+    F32,
+    F64,
+    I1,
+    I8,
+    I16,
+    I32,
+    I64,
+    Pointer,
+    Scalar,
+    element_of,
+    shape_of,
+)
 from tilewright.ir.verify import verify
 from tilewright.language.options import Options
 from tilewright.passes.manager import run_passes
 from tilewright.targets.cpu.generate import generate
 from tilewright.targets.cpu.target import CpuTarget, vector_bits
-from tilewright.targets.llvm.toolchain import compile_object
 
 DTYPES = {I1: np.bool_, I8: np.int8, I16: np.int16, I32: np.int32, I64: np.int64, F16: np.float16, BF16: np.uint16,
           F32: np.float32, F64: np.float64, F8E4M3: np.uint8, F8E5M2: np.uint8}
-__all__ = ["BF16", "F16", "F32", "F64", "F8E4M3", "F8E5M2", "I1", "I8", "I16", "I32", "I64"]
 
 
 class K(Builder):

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from tests.targets.cpu.harness import F32, I32, both, generated, kernel, ptr
+
+from tests.targets.cpu.harness import F32, I32, both, kernel, ptr
 
 
 def vector_add(block, masked=True):

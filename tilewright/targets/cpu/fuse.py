@@ -27,7 +27,7 @@ from tilewright.targets.cpu.aliasing import Aliases
 from tilewright.targets.cpu.bounds import assume
 from tilewright.targets.cpu.evaluate import Evaluator, Facts, Index
 from tilewright.targets.cpu.lanes import Lane, LaneMath
-from tilewright.targets.cpu.nest import Nest, iterate
+from tilewright.targets.cpu.nest import UNROLL, Nest, iterate
 from tilewright.targets.cpu.plan import Plan, is_virtual
 from tilewright.targets.cpu.state import Buffer, Kernel, Virtual
 from tilewright.targets.llvm.types import Value as LlvmValue
@@ -227,9 +227,9 @@ class Walker:
         self._fused = {v: self.kernel.new_buffer(v.type) for v in fused}
         width = self.kernel.lanes_for(any(_is_wide(op) for op in ops) or any(_wide_type(v) for v in sources))
 
-        def version(facts: Facts) -> tuple[LlvmValue, ...]:
+        def version(facts: Facts, unroll: int = UNROLL) -> tuple[LlvmValue, ...]:
             with self.code.scope() as floor:
-                results = tuple(emit(Nest(self.kernel, shape, width, floor, facts)))
+                results = tuple(emit(Nest(self.kernel, shape, width, floor, facts, unroll=unroll)))
             return tuple(self.code.export(r) for r in results)
 
         with self.code.scope():
@@ -237,7 +237,7 @@ class Walker:
             if condition is None:
                 results = version(facts)
             else:
-                results = self.code.branch(condition, lambda: version(facts), lambda: version(Facts()))
+                results = self.code.branch(condition, lambda: version(facts), lambda: version(Facts(), 1))
         for value, buffer in self._fused.items():
             self.own(value, buffer)
         self._fused = {}

@@ -15,7 +15,7 @@ from typing import Any
 
 from tilewright.ir.node import Module
 from tilewright.ir.types import I1, Pointer, element_of
-from tilewright.targets.cpu import control, debug, dot, reduce, rearrange
+from tilewright.targets.cpu import control, debug, dot, rearrange, reduce
 from tilewright.targets.cpu.aliasing import Aliases
 from tilewright.targets.cpu.code import Code
 from tilewright.targets.cpu.fuse import Handler, Walker

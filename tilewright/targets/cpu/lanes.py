@@ -21,7 +21,7 @@ from tilewright.ir.types import F16, I1, Element, Pointer, Scalar
 from tilewright.targets.cpu.code import Code
 from tilewright.targets.llvm import convert
 from tilewright.targets.llvm.types import I64 as LLVM_I64
-from tilewright.targets.llvm.types import PTR, Type, Value, constant, constant_lanes, integer_value
+from tilewright.targets.llvm.types import PTR, Value, constant, constant_lanes, integer_value
 
 
 def is_narrow_float(element: Element) -> bool:

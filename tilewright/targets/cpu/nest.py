@@ -33,6 +33,7 @@ class Nest:
     floor: int                                # level above which the nest's loads may not move
     facts: Facts
     axis: int = -1                            # the vector dimension; -1: the last one that is not of size one
+    unroll: int = UNROLL                      # vectors in an iteration of the innermost loop
     evaluators: dict[int, Evaluator] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -74,7 +75,7 @@ def iterate(nest: Nest, body: Body) -> None:
     """Run `body` at every group of lanes (see the module's docstring)."""
     order = [d for d in range(len(nest.shape)) if d != nest.axis and nest.shape[d] > 1]
     index = [fixed(0)] * len(nest.shape)
-    rows = max(1, UNROLL // max(1, -(-nest.shape[nest.axis] // nest.width))) if order else 1
+    rows = max(1, nest.unroll // max(1, -(-nest.shape[nest.axis] // nest.width))) if order else 1
     _outer(nest, order, index, rows, body)
 
 
@@ -104,11 +105,12 @@ def _inner(nest: Nest, index: list[Lane], body: Body) -> None:
     """The vector dimension: a loop of unrolled vectors, the vectors that are left, the narrower ones."""
     size, width, axis = nest.shape[nest.axis], nest.width, nest.axis
     vectors = size // width
-    unrolled = vectors // UNROLL * UNROLL if vectors > UNROLL else 0
-    step = UNROLL * width
+    unroll = nest.unroll
+    unrolled = vectors // unroll * unroll if vectors > unroll else 0
+    step = unroll * width
 
     def run(i: Value, _: tuple[Value, ...]) -> tuple[Value, ...]:
-        for u in range(UNROLL):
+        for u in range(unroll):
             index[axis] = moving(i, u * width, step, unrolled * width, width)
             body(nest.evaluator(width), tuple(index))
         return ()

@@ -108,9 +108,7 @@ class Plan:
         if not is_virtual(op) or value in self.kept or not need.roots:
             return
         cost = self._cost[value]
-        if cost >= _DEAR and (len(need.roots) > 1 or need.repeated):
-            self.kept.add(value)
-        elif cost >= _LOAD and any(self._in_loop_of(op, root) for root in need.roots):
+        if (cost >= _DEAR and (len(need.roots) > 1 or need.repeated)) or (cost >= _LOAD and any(self._in_loop_of(op, root) for root in need.roots)):
             self.kept.add(value)
 
     def _follow(self, value: Value, user: Op, need: Need) -> None:
