@@ -67,7 +67,7 @@ def assign(walker: Walker, pairs: Sequence[tuple[Value, Buffer]]) -> None:
     targets = {b.offset for _, b in pending}
     aside: list[tuple[Buffer, Buffer]] = []
     direct: dict[tuple[int, ...], list[tuple[Value, Buffer]]] = {}
-    for value, buffer in pending:
+    for value, _ in pending:
         walker.prepare([value], shape_of(value.type))
     for value, buffer in pending:
         if _reads_elsewhere(walker, value, targets):

@@ -275,5 +275,6 @@ def _small(kernel: Kernel, value: LlvmValue) -> Lane:
 
 
 _LEAVES: dict[str, Callable[[Kernel, Op], Lane]] = {
-    "constant": lambda kernel, op: constant_lane(kernel.code, op), "program_id": _program_id, "num_programs": _num_programs,
+    "constant": lambda kernel, op: constant_lane(kernel.code, op),
+    "program_id": _program_id, "num_programs": _num_programs,
 }

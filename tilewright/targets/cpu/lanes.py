@@ -248,9 +248,8 @@ class LaneMath:
         else:
             whole = _common(lane.multiple, divisor)       # value + offset is offset modulo this
             inside = lane.offset % whole
-            if lane.is_uniform or span < 0 or inside + span >= whole:
-                if not lane.is_uniform:
-                    return None
+            if not lane.is_uniform and (span < 0 or inside + span >= whole):
+                return None
             first_value = self.scalar(lane)
             number = constant(first_value.type, divisor)
             quotient = replace(uniform(lane.element, self.code.op("udiv", first_value, number)),

@@ -108,7 +108,8 @@ class Plan:
         if not is_virtual(op) or value in self.kept or not need.roots:
             return
         cost = self._cost[value]
-        if (cost >= _DEAR and (len(need.roots) > 1 or need.repeated)) or (cost >= _LOAD and any(self._in_loop_of(op, root) for root in need.roots)):
+        again = cost >= _DEAR and (len(need.roots) > 1 or need.repeated)
+        if again or (cost >= _LOAD and any(self._in_loop_of(op, root) for root in need.roots)):
             self.kept.add(value)
 
     def _follow(self, value: Value, user: Op, need: Need) -> None:
