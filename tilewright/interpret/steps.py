@@ -33,7 +33,7 @@ from tilewright.frontend.scope import Locals, lookup
 from tilewright.frontend.state import said
 from tilewright.frontend.values import as_tuple, from_python, is_number, is_static, is_tuple, to_python, type_name
 from tilewright.interpret.eager import EagerBuilder
-from tilewright.interpret.flow import Branch, Choice, CountedLoop, Loop, TypeChange, Unrolled, scalar_value
+from tilewright.interpret.flow import Branch, Choice, CountedLoop, History, Loop, TypeChange, Unrolled, scalar_value
 from tilewright.interpret.instrument import BranchFacts, Instrumented, LoopFacts
 from tilewright.ir import fp
 from tilewright.language import semantic
@@ -52,6 +52,11 @@ def step(method: Method) -> Method:
         self.builder.location = self.code.locations[place]
         try:
             return method(self, *args)
+        except CompilationError as error:
+            if error.location is None:
+                location = self.code.locations[place]
+                error.location, error.line_text = location, self.code.source.line_text(location.line)
+            raise
         except (TritonError, bdb.BdbQuit):
             raise
         except Exception as error:
@@ -66,7 +71,7 @@ class Steps:
     def __init__(self, code: Instrumented, builder: EagerBuilder, any_global: bool) -> None:
         self.code = code
         self.builder = builder
-        self.gone: dict[str, str] = {}          # why a name has no value any more
+        self.history = History()
         self._any_global = any_global
         self._may_have_returned = False         # a run-time branch or loop with a `return` was entered
 
@@ -87,7 +92,7 @@ class Steps:
 
     @step
     def name(self, name: str) -> Any:
-        return from_python(lookup(self.code.source, Locals(gone=self.gone), name, self._any_global))
+        return from_python(lookup(self.code.source, Locals(gone=self.history.gone), name, self._any_global))
 
     @step
     def attribute(self, value: Any, name: str) -> Any:
@@ -190,14 +195,24 @@ class Steps:
     # -- assignments --------------------------------------------------------------------------------------------------
 
     @step
-    def assign(self, value: Any) -> Any:
+    def assign(self, name: str, value: Any) -> Any:
+        """A plain assignment, by which numbers become run-time scalars."""
+        self.history.assigned[name] = self.builder.location
         return semantic.decay(self.builder, value)
+
+    @step
+    def bind(self, name: str, value: Any) -> Any:
+        """`name` is `value`, as it is: the target of a loop."""
+        self.history.assigned[name] = self.builder.location
+        return value
 
     @step
     def declare(self, name: str, now: Variables) -> None:
         """`name: tl.constexpr`, which must be new."""
         if name in now:
-            raise TypeError(f"{name} is already defined. constexpr cannot be reassigned; use another name")
+            was = self.history.line(name).replace("a parameter", "a parameter of the function")
+            raise TypeError(f"{name} is already defined. constexpr cannot be reassigned: it was {was}; use another "
+                            "name")
 
     @step
     def known(self, name: str, value: Any) -> Any:
@@ -205,6 +220,7 @@ class Steps:
         if isinstance(value, tensor):
             raise TypeError(f"{name} is declared tl.constexpr, but its value is {type_name(value)}, which is known "
                             "only at run time; leave the annotation out")
+        self.history.assigned[name] = self.builder.location
         return from_python(value)
 
     @step
@@ -237,7 +253,7 @@ class Steps:
     def branch(self, test: Any, number: int, now: Variables) -> Branch:
         facts = self.code.facts[number]
         assert isinstance(facts, BranchFacts)
-        made = Branch(self.builder, test, facts, now, self.builder.location.line)
+        made = Branch(self.builder, test, facts, now, self.builder.location.line, self.history)
         self._may_have_returned |= made.run_time and facts.returns
         return made
 
@@ -260,7 +276,7 @@ class Steps:
         if not facts.target:
             raise TypeError("the target of a run-time loop is one name: it counts integers")
         start, indices = self._indices(iterable)
-        return CountedLoop(self.builder, facts, now, line, start, indices)
+        return CountedLoop(self.builder, facts, now, line, self.history, start, indices)
 
     def _indices(self, r: Any) -> Any:
         """The start and the indices of a run-time range, of the type that its bounds have together (semantics §11)."""
@@ -283,7 +299,7 @@ class Steps:
 
     @step
     def while_loop(self, number: int, now: Variables) -> Loop:
-        return Loop(self.builder, self._loop(number), now, self.builder.location.line)
+        return Loop(self.builder, self._loop(number), now, self.builder.location.line, self.history)
 
     @step
     def goes_on(self, test: Any) -> bool:
@@ -298,12 +314,11 @@ class Steps:
         try:
             loop.end_of_iteration(now)
         except TypeChange as error:
-            assert isinstance(loop, Loop)
-            raise self.error(self.code.locations[loop.facts.places[error.name]], str(error)) from error
+            raise self.error(self.history.assigned[error.name], str(error)) from error
 
     @step
     def close(self, frame: Branch | Loop | Unrolled, now: Variables) -> None:
-        frame.close(now, self.gone)
+        frame.close(now)
 
 
 def _signed(x: tensor) -> int:
