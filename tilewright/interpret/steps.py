@@ -30,7 +30,7 @@ from tilewright.frontend.attributes import attribute
 from tilewright.frontend.calls import call_value
 from tilewright.frontend.python_builtins import items_of, static_range_of
 from tilewright.frontend.scope import Locals, lookup
-from tilewright.frontend.state import error_class, said
+from tilewright.frontend.state import said
 from tilewright.frontend.values import as_tuple, from_python, is_number, is_static, is_tuple, to_python, type_name
 from tilewright.interpret.eager import EagerBuilder
 from tilewright.interpret.flow import Branch, Choice, CountedLoop, History, Loop, TypeChange, Unrolled, scalar_value
@@ -61,7 +61,7 @@ def step(method: Method) -> Method:
         except (TritonError, bdb.BdbQuit):
             raise
         except Exception as error:
-            raise self.error(self.code.locations[place], said(error), error_class(error)) from error
+            raise self.error(self.code.locations[place], said(error)) from error
 
     return placed  # type: ignore[return-value]
 
