@@ -8,10 +8,8 @@ import pytest
 
 from tilewright.testing import engines
 
-ENGINES = tuple(e for e in engines.ENGINES if e != "cpu")
 
-
-@pytest.fixture(params=ENGINES)
+@pytest.fixture(params=engines.ENGINES)
 def launch(request):
     """`launch(kernel, grid, *args, **kwargs)` on one engine."""
     return functools.partial(engines.launch, request.param)

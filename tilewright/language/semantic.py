@@ -192,4 +192,7 @@ def transpose(builder: Builder, x: tensor) -> tensor:
     return emit(builder, "permute", (x,), make_type(sizes[::-1], x.dtype), {"order": (1, 0)})
 
 
+__all__ = ["binary", "chain", "compare", "decay", "join_types", "logical", "subscript", "to_tensor", "transpose",
+           "truth", "unary"]
+
 tensor.meaning = sys.modules[__name__]
