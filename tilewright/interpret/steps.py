@@ -30,7 +30,7 @@ from tilewright.frontend.attributes import attribute
 from tilewright.frontend.calls import call_value
 from tilewright.frontend.python_builtins import items_of, static_range_of
 from tilewright.frontend.scope import Locals, lookup
-from tilewright.frontend.state import error_class, said
+from tilewright.frontend.state import said
 from tilewright.frontend.values import as_tuple, from_python, is_number, is_static, is_tuple, to_python, type_name
 from tilewright.interpret.eager import EagerBuilder
 from tilewright.interpret.flow import Branch, Choice, CountedLoop, History, Loop, TypeChange, Unrolled, scalar_value
@@ -39,10 +39,11 @@ from tilewright.ir import fp
 from tilewright.language import semantic
 from tilewright.language.casting import cast
 from tilewright.language.core import constexpr, dtype, int32, tensor
-from tilewright.language.values import constant
+from tilewright.language.values import constant, to_tensor
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 Variables = Mapping[str, Any]
+_CONVERSIONS: dict[str, Callable[[object], str]] = {"r": repr, "s": str, "a": ascii}
 
 
 def step(method: Method) -> Method:
@@ -60,7 +61,7 @@ def step(method: Method) -> Method:
         except (TritonError, bdb.BdbQuit):
             raise
         except Exception as error:
-            raise self.error(self.code.locations[place], said(error), error_class(error)) from error
+            raise self.error(self.code.locations[place], said(error)) from error
 
     return placed  # type: ignore[return-value]
 
@@ -161,7 +162,7 @@ class Steps:
     @step
     def chosen(self, value: Any, choice: Choice) -> Any:
         """The value of a conditional expression: a number chosen at run time is a run-time scalar."""
-        return semantic.to_tensor(self.builder, value) if choice.run_time and is_number(value) else value
+        return to_tensor(self.builder, value) if choice.run_time and is_number(value) else value
 
     @step
     def formatted(self, value: Any, conversion: int, spec: Any) -> str:
@@ -169,7 +170,8 @@ class Steps:
             raise TypeError(f"an f-string shows compile-time values only, not {type_name(value)}; print run-time "
                             "values with tl.device_print")
         plain = to_python(value)
-        plain = {ord("r"): repr, ord("s"): str, ord("a"): ascii}.get(conversion, lambda v: v)(plain)
+        if conversion >= 0:
+            plain = _CONVERSIONS[chr(conversion)](plain)
         return format(plain, to_python(spec) if spec is not None else "")
 
     @step
@@ -244,7 +246,7 @@ class Steps:
     def returned(self, value: Any) -> Any:
         """The value of a `return`; where another one could have been taken at run time a number is a scalar."""
         if self._may_have_returned and is_number(value):
-            return semantic.to_tensor(self.builder, value)
+            return to_tensor(self.builder, value)
         return value
 
     # -- branches and loops -------------------------------------------------------------------------------------------
@@ -283,7 +285,7 @@ class Steps:
         kind: Any = int32
         parts = []
         for name, value in (("start", r.start), ("end", r.end), ("step", r.step)):
-            part = semantic.to_tensor(self.builder, value)
+            part = to_tensor(self.builder, value)
             if part.shape or not isinstance(part.dtype, dtype) or not part.dtype.is_int():
                 raise TypeError(f"the {name} of a range must be an integer scalar, not {type_name(part)}")
             kind = semantic.join_types(kind, part.dtype)
