@@ -203,7 +203,7 @@ def test_list_comprehension_over_compile_time_sequences():
     def kernel(out):
         squares: tl.constexpr = [i * i for i in range(6) if i % 2 == 1]
         tl.static_assert(squares == (1, 9, 25))
-        more = [s + i for s in squares]
+        more = [s + i for s in squares]  # noqa: F821  (the name of a comprehension stays)
         tl.store(out, more[0] + more[2])
 
     assert results(kernel) == [5 + 1 + 5 + 25]

@@ -1,4 +1,5 @@
 """Python's built-in functions in kernels."""
+# ruff: noqa: C409, C410, E721, UP003
 
 import pytest
 
