@@ -101,6 +101,10 @@ class UnsupportedLanguageConstruct(CompilationError):
     """Python syntax that has no meaning in a kernel."""
 
 
+class SourceNotFoundError(CompilationError, ValueError):
+    """A function to be compiled whose source text is not to be found (a lambda, `exec` without `source=`)."""
+
+
 class OutOfResources(TritonError):
     """A kernel needs more of a resource than the device has."""
 

@@ -72,9 +72,9 @@ class Builder:
         return op.results
 
     @contextmanager
-    def block(self) -> Iterator[list[Op]]:
-        """Open a nested insertion point; the list that it yields collects the ops."""
-        ops: list[Op] = []
+    def block(self, ops: list[Op] | None = None) -> Iterator[list[Op]]:
+        """Open a nested insertion point; the list that it yields collects the ops.  `ops`: go on at the end of it."""
+        ops = [] if ops is None else ops
         self._open.append(ops)
         try:
             yield ops

@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.ir.types import Scalar
+from tilewright.ir.types import Scalar, storage_dtype
 
 Array = np.ndarray[Any, Any]
 
-# name: (significant bits, exponent of the smallest normal, largest finite value)
+# name: (significant bits, exponent of the smallest normal, largest finite value); f8e4m3 is OCP's E4M3 ("fn"), whose
+# largest value has a mantissa of 6 as 7 is NaN (OCP 8-bit Floating Point Specification 1.0, table 1)
 _FORMATS: dict[str, tuple[int, int, float]] = {
     "f16": (11, -14, 65504.0),
     "bf16": (8, -126, 3.3895313892515355e38),
@@ -64,22 +65,35 @@ def round_to(x: Array, t: Scalar, toward_zero: bool = False) -> Array:
 
 
 def encode(x: Array, t: Scalar, toward_zero: bool = False) -> Array:
-    """`x` (float64) rounded to `t` and put in storage; NaN becomes the canonical quiet NaN."""
+    """`x` (float64) rounded to `t` and put in storage; every NaN becomes the canonical quiet NaN, sign clear."""
     x = np.asarray(x, np.float64)
+    nan = np.isnan(x)
+    with np.errstate(all="ignore"):
+        out = _encode_numbers(x, t, toward_zero)
+    if nan.any():
+        out = np.where(nan, _canonical_nan(t), out)
+    return out
+
+
+def _canonical_nan(t: Scalar) -> Array:
+    if t.name in ("f16", "f32", "f64"):
+        return np.array(np.nan, storage_dtype(t))
+    return np.array({"bf16": 0x7FC0, "f8e4m3": 0x7F, "f8e5m2": 0x7F}[t.name], storage_dtype(t))
+
+
+def _encode_numbers(x: Array, t: Scalar, toward_zero: bool) -> Array:
+    """`encode` without NaN, whose bits may come out as any."""
     if t.name == "f64":
         return x
-    with np.errstate(all="ignore"):
-        y = round_to(x, t, toward_zero)
-        if t.name == "f32":
-            return y.astype(np.float32)
-        if t.name == "f16":
-            return y.astype(np.float16)
-        if t.name == "bf16":
-            bits = (y.astype(np.float32).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
-            return np.where(np.isnan(x), np.uint16(0x7FC0), bits)
-        if t.name == "f8e5m2":
-            bits8 = (y.astype(np.float16).view(np.uint16) >> np.uint16(8)).astype(np.uint8)
-            return np.where(np.isnan(x), np.uint8(0x7F), bits8)
-        half = (y / 256.0).astype(np.float16).view(np.uint16)
-        bits8 = (((half >> np.uint16(8)) & np.uint16(0x80)) | ((half & np.uint16(0x7FFF)) >> np.uint16(7)))
-        return np.where(np.isnan(x), np.uint8(0x7F), bits8.astype(np.uint8))
+    if t.name in ("f16", "f32") and not toward_zero:
+        return x.astype(storage_dtype(t))       # NumPy rounds once, to nearest even
+    y = round_to(x, t, toward_zero)
+    if t.name in ("f16", "f32"):
+        return y.astype(storage_dtype(t))
+    if t.name == "bf16":
+        return (y.astype(np.float32).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
+    if t.name == "f8e5m2":
+        return (y.astype(np.float16).view(np.uint16) >> np.uint16(8)).astype(np.uint8)
+    # e4m3 has the bias 7, f16 has 15: 2**-8 lines the exponents up, denormals too
+    half = (y / 256.0).astype(np.float16).view(np.uint16)
+    return (((half >> np.uint16(8)) & np.uint16(0x80)) | ((half & np.uint16(0x7FFF)) >> np.uint16(7))).astype(np.uint8)

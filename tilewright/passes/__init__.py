@@ -1,0 +1,29 @@
+"""Passes over tile IR, and the standard list that every target starts with."""
+
+from __future__ import annotations
+
+from tilewright.passes.contract import CONTRACT
+from tilewright.passes.cse import CSE
+from tilewright.passes.dce import DCE
+from tilewright.passes.fold import FOLD
+from tilewright.passes.inline import INLINE
+from tilewright.passes.licm import LICM
+from tilewright.passes.manager import Pass, Timing, run_passes
+from tilewright.passes.uniform_carry import UNIFORM_CARRY
+
+# Every pass by its name.
+PASSES: dict[str, Pass] = {p.name: p for p in (INLINE, FOLD, CSE, UNIFORM_CARRY, LICM, CONTRACT, DCE)}
+
+_SCALARS_AND_TILES = (INLINE, FOLD, CSE, UNIFORM_CARRY, LICM, FOLD, CSE)
+
+# The list that every target starts with.  The second fold and cse work on what uniform_carry and licm have brought
+# together; dce comes last.
+STANDARD: tuple[Pass, ...] = (*_SCALARS_AND_TILES, DCE)
+
+
+def standard(enable_fp_fusion: bool = False) -> tuple[Pass, ...]:
+    """`STANDARD`, with contraction under `enable_fp_fusion`."""
+    return (*_SCALARS_AND_TILES, CONTRACT, DCE) if enable_fp_fusion else STANDARD
+
+
+__all__ = ["PASSES", "STANDARD", "Pass", "Timing", "run_passes", "standard"]

@@ -7,7 +7,9 @@ has the sign of the dividend (C11 6.5.5).  i1 takes part in and/or/xor and add/s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 
@@ -70,11 +72,11 @@ _binary("xor", "int", on_arrays(np.bitwise_xor), "a ^ b", template="xor {t} {0},
 
 def _divisor_defined(call: Call) -> Array:
     a, b = call.args
-    return (b != 0) & ~((a == np.iinfo(a.dtype).min) & (b == -1))
+    return np.asarray((b != 0) & ~((a == np.iinfo(a.dtype).min) & (b == -1)))
 
 
 def _nonzero(call: Call) -> Array:
-    return call.args[1] != 0
+    return np.asarray(call.args[1] != 0)
 
 
 def _div_s(a: Array, b: Array) -> Array:
@@ -109,7 +111,7 @@ _binary("rem_u", "wide_int", on_unsigned(_rem_u), "unsigned remainder", _C11, do
 
 
 def _shift_defined(call: Call) -> Array:
-    return unsigned(call.args[1]) < 8 * call.args[1].itemsize
+    return np.asarray(unsigned(call.args[1]) < 8 * call.args[1].itemsize)
 
 
 def _shift(function: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
@@ -137,7 +139,7 @@ def _mulhi_u(a: Array, b: Array) -> Array:
     ah, al, bh, bl = a >> half, a & low, b >> half, b & low
     middle = ah * bl + ((al * bl) >> half)
     carry = al * bh + (middle & low)
-    return ah * bh + (middle >> half) + (carry >> half)
+    return np.asarray(ah * bh + (middle >> half) + (carry >> half))
 
 
 _binary("mulhi_u", "wide_int", on_unsigned(_mulhi_u), "high half of the unsigned product", "PTX ISA mul.hi",
@@ -196,7 +198,7 @@ _binary("min_nan_f", "float", on_floats(lambda a, b: -_max_propagating(-a, -b)),
 
 
 def _fma64(a: Array, b: Array, c: Array) -> Array:
-    """a*b + c with one rounding to odd in the last place of float64 when a*b is exact in float64.
+    """a*b + c rounded to odd in float64, for operands of at most 24 bits, so that a*b is exact in float64.
 
     Rounding to odd first makes the second rounding, to at most 24 bits, correct (Boldo and Melquiond, "Emulation of
     FMA and correctly rounded sums", 2008).
@@ -222,20 +224,21 @@ def _fma(call: Call) -> tuple[Array, ...]:
 
 def _fma_double(a: Array, b: Array, c: Array) -> Array:
     """float64 fma by exact rational arithmetic, an element at a time (an oracle, not a fast path)."""
-    from fractions import Fraction
 
     def one(x: float, y: float, z: float) -> float:
-        if not (np.isfinite(x) and np.isfinite(y) and np.isfinite(z)):
-            return float(np.float64(x) * np.float64(y) + np.float64(z))
-        exact = Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z))
+        if not (math.isfinite(x) and math.isfinite(y)):
+            return x * y + z            # inf, nan, or z's nan: no rounding
+        if not math.isfinite(z):
+            return z                    # also where x*y alone would overflow
+        exact = Fraction(x) * Fraction(y) + Fraction(z)
         if exact == 0:
-            return float(np.float64(x) * np.float64(y) + np.float64(z))
+            return x * y + z            # the sign of a zero sum
         try:
-            return float(exact)
+            return float(exact)         # int / int rounds once, denormals too
         except OverflowError:
-            return float(np.copysign(np.inf, 1.0 if exact > 0 else -1.0))
+            return math.inf if exact > 0 else -math.inf
 
-    return np.asarray(np.vectorize(one, otypes=[np.float64])(a, b, c)) if a.size else a
+    return np.asarray(np.vectorize(one, otypes=[np.float64])(a, b, c))
 
 
 TABLE.add(OpRow("fma", (Operand("a"), Operand("b"), Operand("c")), elementwise(3, "float"), _fma,

@@ -67,7 +67,7 @@ def _fp_convert(call: Call) -> tuple[Array, ...]:
 
 
 def _narrows(a: Element, b: Element) -> bool:
-    return a != b and (a.bits > b.bits or a.bits == b.bits)
+    return a != b and a.bits >= b.bits
 
 
 _cast("fp_ext", "float", "float", _fp_convert, "exact widening", "IEEE 754-2019 5.4.2",
@@ -80,23 +80,30 @@ _cast("fp_trunc", "float", "float", _fp_convert, "narrowing (or between formats 
 def _int_to_fp(as_unsigned: bool) -> RefRule:
     def ref(call: Call) -> tuple[Array, ...]:
         (a,) = call.args
-        a = unsigned(a) if as_unsigned else a
+        if as_unsigned:
+            a = unsigned(a)
+        elif a.dtype == np.bool_:
+            a = -a.astype(np.int8)      # a signed bit is 0 or -1, as in ext_s
         to = scalar_element(call.result_types[0])
         if to.name in ("f32", "f64"):   # NumPy rounds once, to nearest even
             return (a.astype(storage_dtype(to)),)
-        return (fp.encode(_to_odd_f64(a), to),)
+        return (fp.encode(_near_f64(a), to),)
 
     return ref
 
 
-def _to_odd_f64(a: Array) -> Array:
-    """An integer array as float64, rounded to odd where it does not fit, so that a second rounding is correct."""
+def _near_f64(a: Array) -> Array:
+    """An integer array as float64, such that rounding it to at most 11 bits gives what the integer itself gives.
+
+    From 2**53 on the low 12 bits, which lie below half a unit of the last place of such a format, become one sticky
+    bit, so that what is left has at most 53 bits.
+    """
+    exact = a.astype(np.float64)
     if a.dtype.itemsize < 8:
-        return a.astype(np.float64)
-    low = a & a.dtype.type(0x7FF)
-    sticky = (a & ~a.dtype.type(0x7FF)) | np.where(low != 0, a.dtype.type(0x400), a.dtype.type(0))
-    large = np.abs(a.astype(np.float64)) >= 2.0**52
-    return np.where(large, sticky.astype(np.float64), a.astype(np.float64))
+        return exact
+    low = a.dtype.type(0xFFF)
+    sticky = (a & ~low) | np.where(a & low, a.dtype.type(0x800), a.dtype.type(0))
+    return np.where(np.abs(exact) >= 2.0**53, sticky.astype(np.float64), exact)
 
 
 _cast("int_to_fp_s", "int", "float", _int_to_fp(False), "signed integer to float, nearest even",
@@ -105,41 +112,44 @@ _cast("int_to_fp_u", "int", "float", _int_to_fp(True), "unsigned integer to floa
       "IEEE 754-2019 5.4.1")
 
 
+def _int_view(call: Call, as_unsigned: bool) -> np.dtype[Any]:
+    return np.dtype(f"u{_target(call).name}") if as_unsigned else _target(call)
+
+
+def _in_range(call: Call, as_unsigned: bool) -> tuple[Array, Array]:
+    """The truncated values, and where they fit the result's type (both limits are exact in float64)."""
+    bits = 8 * _target(call).itemsize
+    low, high = (0.0, 2.0**bits) if as_unsigned else (-(2.0**(bits - 1)), 2.0**(bits - 1))
+    with np.errstate(all="ignore"):
+        x = np.trunc(fp.decode(call.args[0], scalar_element(call.types[0])))
+        return x, np.asarray((x >= low) & (x < high))
+
+
 def _fp_to_int(as_unsigned: bool) -> RefRule:
     def ref(call: Call) -> tuple[Array, ...]:
-        x = np.trunc(fp.decode(call.args[0], scalar_element(call.types[0])))
-        dtype = np.dtype(f"u{_target(call).name}") if as_unsigned else _target(call)
-        info = np.iinfo(dtype)
-        with np.errstate(all="ignore"):
-            inside = (x >= float(info.min)) & (x < float(info.max) + (1.0 if info.bits < 64 else 0.0))
-            whole = np.where(inside, x, 0.0).astype(dtype)
-        limit = np.where(x > 0, info.max, info.min).astype(dtype)
-        out = np.where(inside, whole, np.where(np.isnan(x), dtype.type(0), limit)).astype(dtype)
+        x, inside = _in_range(call, as_unsigned)
+        dtype = _int_view(call, as_unsigned)
+        largest, smallest, zero = (dtype.type(v) for v in (np.iinfo(dtype).max, np.iinfo(dtype).min, 0))
+        outside = np.where(np.isnan(x), zero, np.where(x > 0, largest, smallest))
+        out = np.where(inside, np.where(inside, x, 0.0).astype(dtype), outside)
         return (signed(out) if as_unsigned else out,)
 
     return ref
 
 
-def _in_range(as_unsigned: bool) -> Callable[[Call], Array]:
-    def domain(call: Call) -> Array:
-        x = np.trunc(fp.decode(call.args[0], scalar_element(call.types[0])))
-        dtype = np.dtype(f"u{_target(call).name}") if as_unsigned else _target(call)
-        low, high = float(np.iinfo(dtype).min), 2.0 ** (8 * dtype.itemsize - (0 if as_unsigned else 1))
-        with np.errstate(all="ignore"):
-            return np.asarray((x >= low) & (x < high))
-
-    return domain
+def _domain(as_unsigned: bool) -> Callable[[Call], Array]:
+    return lambda call: _in_range(call, as_unsigned)[1]
 
 
 _cast("fp_to_int_s", "float", "wide_int", _fp_to_int(False), "truncated to a signed integer", "PTX ISA cvt.rzi",
-      domain=_in_range(False))
+      domain=_domain(False))
 _cast("fp_to_int_u", "float", "wide_int", _fp_to_int(True), "truncated to an unsigned integer", "PTX ISA cvt.rzi",
-      domain=_in_range(True))
+      domain=_domain(True))
 
 
 def _bitcast(call: Call) -> tuple[Array, ...]:
     (a,) = call.args
-    return (np.ascontiguousarray(a).view(_target(call)),)
+    return (a.view(_target(call)),)
 
 
 _cast("bitcast", "any", "any", _bitcast, "the same bits, or a pointer to another element", _LLVM,

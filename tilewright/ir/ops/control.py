@@ -2,7 +2,8 @@
 
 * `for`(lower, upper, step, *inits), region (index, *carried) -> yield(*next): iterates while index < upper for a
   positive step, index > upper for a negative one (a zero step runs no iteration; the language layer asserts).
-  The results are the carried values after the last iteration.
+  The results are the carried values after the last iteration.  With `unsigned` the bounds compare as unsigned, the
+  step stays signed.  The number of iterations is that of exact integers: an index that would wrap ends the loop.
 * `while`(*inits), regions `before` (*carried) -> condition(flag, *passed) and `body` (*passed) -> yield(*next).
   The results are what `condition` passed when the flag was false.
 * `if`(flag), regions then and else, each yielding the results.

@@ -21,7 +21,8 @@ def _infer_print(types: Sequence[Type], attrs: Attrs, regions: Sequence[Block]) 
 
 
 def _print(call: Call) -> tuple[Array, ...]:
-    call.machine.device_print(call.attrs["prefix"], call.attrs["hex"], call.args, call.types)
+    attrs = call.attrs
+    call.machine.device_print(attrs["prefix"], attrs["hex"], attrs["signed"], call.args, call.types)
     return ()
 
 

@@ -41,10 +41,16 @@ def _reduce(call: Call) -> tuple[Array, ...]:
         right = [_take(p, slice(1, size, 2), axis) for p in parts]
         combined = call.machine.run_region(call.regions[0], [*left, *right])
         if size % 2:
-            combined = tuple(np.concatenate([c, _take(p, slice(size - 1, size), axis)], axis)
+            combined = tuple(_append(c, _take(p, slice(size - 1, size), axis), axis)
                              for c, p in zip(combined, parts, strict=True))
         parts = list(combined)
     return tuple(np.take(p, 0, axis) for p in parts)
+
+
+def _append(a: Array, b: Array, axis: int) -> Array:
+    """b after a along `axis`; the program axes may differ as operands' may."""
+    programs = max(a.shape[0], b.shape[0])
+    return np.concatenate([np.broadcast_to(x, (programs, *x.shape[1:])) for x in (a, b)], axis)
 
 
 def _take(a: Array, part: slice, axis: int) -> Array:
@@ -81,9 +87,9 @@ def _dot(call: Call) -> tuple[Array, ...]:
     a, b, acc = call.args
     t = scalar_element(call.result_types[0])
     if t.is_int:
-        product = np.matmul(a.astype(np.int64), b.astype(np.int64)).astype(np.int32)
-        with np.errstate(all="ignore"):
-            return (product + acc,)
+        # products of int8 add up exactly in float64 for any K below 2**39
+        product = np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(np.int64)
+        return ((product + acc).astype(np.int32),)
     wide_a, wide_b = (fp.decode(x, scalar_element(y)) for x, y in zip((a, b), call.types, strict=False))
     with np.errstate(all="ignore"):
         return (fp.encode(np.matmul(wide_a, wide_b) + fp.decode(acc, t), t),)

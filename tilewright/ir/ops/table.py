@@ -7,7 +7,9 @@ both interpreters and the code generators read it; none of them may define what 
 Rows are strict: no op promotes, broadcasts or guesses signedness.  `infer` gets the operand types and returns the
 result types or raises `TypeRuleError`.  `ref` gets a `Call` and returns one array per result.  **Every array has a
 leading program axis**: a value of type `tile<4x8xf32>` in a batch of P programs is an array of shape (P, 4, 8), a
-scalar one of shape (P,); storage by `ir.types.storage_dtype`.
+scalar one of shape (P,); storage by `ir.types.storage_dtype`.  **A program axis of size 1 stands for all programs**
+(constants, iota, what follows from them): every `ref` takes operands whose program axes are each 1 or P, may return
+either, and never writes into an operand, which may be a broadcast view.
 
 The table is filled when `tilewright.ir.ops` is imported and is not changed afterwards.
 Tests: tests/ir/test_ops_table.py, tests/conform/.
@@ -16,8 +18,9 @@ Tests: tests/ir/test_ops_table.py, tests/conform/.
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -88,14 +91,18 @@ class Attribute:
 
 
 class Machine(Protocol):
-    """What effectful and structured rows ask of the interpreter that runs them.  Arrays lead with programs."""
+    """What effectful and structured rows ask of the interpreter that runs them.  Arrays lead with programs.
+
+    `signed` has a flag for each printed value: whether its integers are shown as signed.
+    """
 
     def program_id(self, axis: int) -> Array: ...
     def num_programs(self, axis: int) -> Array: ...
     def load(self, address: Array, mask: Array | None, other: Array | None, element: Type) -> Array: ...
     def store(self, address: Array, value: Array, mask: Array | None, element: Type) -> None: ...
     def run_region(self, region: Block, args: Sequence[Array]) -> tuple[Array, ...]: ...
-    def device_print(self, prefix: str, hex: bool, args: Sequence[Array], types: Sequence[Type]) -> None: ...
+    def device_print(self, prefix: str, hex: bool, signed: Sequence[bool], args: Sequence[Array],
+                     types: Sequence[Type]) -> None: ...
     def device_assert(self, condition: Array, message: str) -> None: ...
 
 
@@ -131,7 +138,8 @@ EXACT = ErrorBound()
 InferRule = Callable[[Sequence[Type], Mapping[str, Any], "Sequence[Block]"], tuple[Type, ...]]
 RefRule = Callable[[Call], "tuple[Array, ...]"]
 # LLVM text of one element: format string over {0} {1} ... (operand values), {t} (operand's LLVM type, possibly a
-# vector), {r} (result's LLVM type), or None when a target's own code is needed (floats in narrow types, math).
+# vector), {r} (result's LLVM type), {s} (the operand type's suffix in an intrinsic's name), and for select {c} (the
+# condition's type); or None when a target's own code is needed (floats in narrow types, math).
 Template = str | None
 
 
@@ -163,6 +171,11 @@ class OpRow:
         """No effect and no dependence on memory."""
         return self.effects is Effect.NONE
 
+    def operand_counts(self, attrs: Mapping[str, Any]) -> tuple[float, float]:
+        """The least and the largest number of operands that the attributes allow."""
+        fixed = sum(not o.variadic and (not o.optional or bool(attrs.get(f"has_{o.name}"))) for o in self.operands)
+        return fixed, math.inf if any(o.variadic for o in self.operands) else fixed
+
     def operand_index(self, name: str, attrs: Mapping[str, Any], count: int) -> int | None:
         """Index of the operand `name` among `count` given ones, or None if it is absent."""
         index = 0
@@ -174,11 +187,36 @@ class OpRow:
         raise KeyError(f"op {self.name} has no operand {name!r}")
 
 
+def _guarded(row: OpRow) -> InferRule:
+    """The row's type rule behind the checks that every row needs: numbers of operands and regions, kinds of attributes.
+
+    So a rule may unpack its operands, and whatever it refuses, also by building an impossible type, is a
+    `TypeRuleError`.
+    """
+
+    def infer(types: Sequence[Type], attrs: Mapping[str, Any], regions: Sequence[Block]) -> tuple[Type, ...]:
+        least, most = row.operand_counts(attrs)
+        if not least <= len(types) <= most:
+            raise TypeRuleError(f"takes {least}{'' if most == least else ' or more'} operands, not {len(types)}")
+        if len(regions) != row.regions:
+            raise TypeRuleError(f"takes {row.regions} regions, not {len(regions)}")
+        for spec in row.attributes:
+            value = attrs.get(spec.name, spec.default)
+            if not isinstance(value, spec.kind) or (isinstance(value, bool) and spec.kind is int):
+                raise TypeRuleError(f"attribute {spec.name} cannot be {value!r}")
+        try:
+            return row.infer(types, attrs, regions)
+        except ValueError as error:
+            raise TypeRuleError(str(error)) from error
+
+    return infer
+
+
 class OpTable(Mapping[str, OpRow]):
     """All rows by name; refuses doubles, incomplete rows, and additions after `freeze`."""
 
     def __init__(self) -> None:
-        self._rows: dict[str, OpRow] = {}
+        self._rows: dict[str, OpRow] = {}       # their `infer` is guarded, see `_guarded`
         self._frozen = False
 
     def add(self, row: OpRow) -> OpRow:
@@ -190,6 +228,7 @@ class OpTable(Mapping[str, OpRow]):
             raise ValueError(f"op {row.name!r} needs a doc line and a source")
         if row.ref is None and not (row.effects & (Effect.NESTED | Effect.CONTROL)):
             raise ValueError(f"op {row.name!r} needs a NumPy meaning")
+        row = replace(row, infer=_guarded(row))
         self._rows[row.name] = row
         return row
 

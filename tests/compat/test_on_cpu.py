@@ -1,0 +1,161 @@
+"""Programs that insist on CUDA, run where there is none: what they ask for, and what they are told."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from tilewright.compat.on_cpu import cuda_on_cpu  # noqa: E402
+from tilewright.runtime.driver import driver  # noqa: E402
+
+CUDA, CPU = torch.device("cuda", 0), torch.device("cpu")
+
+
+@pytest.fixture(autouse=True)
+def on_cpu():
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a GPU: nothing to stand in for")
+    with cuda_on_cpu():
+        yield
+
+
+MAKERS = {
+    "randn": lambda: torch.randn(3, device="cuda"),
+    "empty on device object": lambda: torch.empty(3, device=torch.device("cuda")),
+    "device number": lambda: torch.zeros(3, device=0),
+    "tensor": lambda: torch.tensor([1.0, 2.0], device="cuda:0"),
+    "driver's device": lambda: torch.rand(3, device=driver.active.get_active_torch_device()),
+    "to name": lambda: torch.randn(3).to("cuda"),
+    "to device": lambda: torch.randn(3).to(CUDA),
+    "to device and dtype": lambda: torch.randn(3).to("cuda", torch.float16),
+    "to another's place": lambda: torch.randn(3).to(torch.empty(1, device="cuda")),
+    "to keyword": lambda: torch.randn(3).to(device="cuda", non_blocking=True),
+    "cuda()": lambda: torch.randn(3).cuda(),
+    "empty_like": lambda: torch.empty_like(torch.empty(3, device="cuda")),
+    "new_zeros": lambda: torch.empty(3, device="cuda").new_zeros(4),
+    "arithmetic": lambda: torch.ones(3, device="cuda") + 1,
+    "view": lambda: torch.ones(4, 4, device="cuda")[1:, ::2].T,
+    "chunks": lambda: torch.ones(4, device="cuda").chunk(2)[1],
+    "generator": lambda: torch.randn(3, device="cuda", generator=torch.Generator(device="cuda").manual_seed(1)),
+    "device block": lambda: _in_device_block(),
+    "from NumPy": lambda: torch.from_numpy(np.ones(3)).cuda(),
+    "pinned": lambda: torch.randn(3, pin_memory=True).pin_memory().cuda(),
+}
+
+
+def _in_device_block():
+    with torch.device("cuda"):
+        return torch.empty(3)
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS.keys())
+def test_made_on_cuda(make) -> None:
+    x = make()
+    assert x.is_cuda and not x.is_cpu
+    assert x.device == CUDA and x.device.type == "cuda" and x.get_device() == 0
+    assert x.cpu().device == CPU
+    assert np.asarray(x.cpu()).shape == tuple(x.shape)
+
+
+def test_made_on_the_cpu() -> None:
+    for x in (torch.randn(3), torch.randn(3, device="cpu"), torch.ones(3, device="cuda").cpu(),
+              torch.ones(3, device="cuda").to("cpu"), torch.randn(3) * 2):
+        assert not x.is_cuda and x.is_cpu and x.device == CPU and x.get_device() == -1
+
+
+def test_moving_copies_as_between_two_memories() -> None:
+    x = torch.ones(3, device="cuda")
+    there = x.cpu()
+    there[0] = 5
+    assert x.tolist() == [1, 1, 1] and there.tolist() == [5, 1, 1]
+    assert x.to("cuda") is x and x.cuda() is x and there.cpu() is there
+    back = there.cuda()
+    back += 1
+    assert there.tolist() == [5, 1, 1] and back.is_cuda
+
+
+def test_mixed_inputs_give_a_cuda_tensor() -> None:
+    assert (torch.ones(3, device="cuda") * torch.tensor(2.0)).is_cuda
+
+
+def test_default_device() -> None:
+    assert not torch.empty(2).is_cuda
+    torch.set_default_device("cuda")
+    assert torch.empty(2).is_cuda
+    torch.set_default_device(None)
+    assert not torch.empty(2).is_cuda
+
+
+def test_backward_functions_are_in_the_same_world() -> None:
+    seen = []
+
+    class Double(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            seen.append((grad.is_cuda, torch.zeros(2, device="cuda").is_cuda))
+            return grad * 2
+
+    x = torch.ones(3, device="cuda", requires_grad=True)
+    Double.apply(x).sum().backward()
+    assert seen == [(True, True)] and x.grad.tolist() == [2, 2, 2] and x.grad.is_cuda
+    (g,) = torch.autograd.grad(Double.apply(x).sum(), x)
+    assert len(seen) == 2 and g.is_cuda
+
+
+def test_modules_move() -> None:
+    layer = torch.nn.Linear(4, 2).to("cuda")
+    assert layer.weight.is_cuda and layer(torch.randn(3, 4, device="cuda")).is_cuda
+
+
+def test_close_compares_places_as_cuda_would() -> None:
+    x = torch.ones(3, device="cuda")
+    torch.testing.assert_close(x.cpu(), torch.ones(3))
+    torch.testing.assert_close(x, torch.ones(3, device="cuda"))
+    with pytest.raises(AssertionError):
+        torch.testing.assert_close(x, torch.zeros(3, device="cuda"))
+
+
+def test_what_torch_cuda_says() -> None:
+    assert torch.cuda.is_available() and torch.cuda.device_count() == 1 and torch.cuda.current_device() == 0
+    assert torch.cuda.get_device_capability() == (8, 0)
+    properties = torch.cuda.get_device_properties(CUDA)
+    assert properties.multi_processor_count >= 1 and properties.warp_size == 32
+    assert "CPU" in torch.cuda.get_device_name(0)
+    torch.cuda.synchronize()
+    torch.cuda.manual_seed(3)
+    with torch.cuda.device(0), torch.cuda.stream(torch.cuda.Stream()):
+        assert torch.cuda.current_stream().cuda_stream == 0
+
+
+def test_events_measure_time() -> None:
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    with pytest.raises(RuntimeError, match="recorded"):
+        start.elapsed_time(end)
+    start.record()
+    sum(range(200_000))
+    end.record()
+    end.synchronize()
+    assert 0 < start.elapsed_time(end) < 60_000
+
+
+def test_driver_answers_as_cuda() -> None:
+    assert driver.active.get_active_torch_device() == CUDA
+    assert driver.active.get_current_target().backend == "cuda"
+    assert driver.active.get_device_interface() is torch.cuda
+
+
+def test_everything_is_put_back() -> None:
+    with cuda_on_cpu():
+        pass
+    assert torch.cuda.is_available()        # the outer one is still there
+
+
+def test_dlpack_tells_the_truth() -> None:
+    x = torch.ones(3, device="cuda")
+    assert np.from_dlpack(x).tolist() == [1, 1, 1]

@@ -1,0 +1,72 @@
+"""Options of the whole test suite: the fixed sample of `make test`, and `--accept` for golden files.
+
+A test is in the sample of N per cent if the SHA-256 of its id says so: the same tests on every machine, in every
+order and in every process, and a larger sample contains every smaller one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+
+SAMPLE = pytest.StashKey[tuple[int, int]]()     # (tests in the sample, tests collected)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("tilewright")
+    group.addoption("--sample", type=percentage, default=100.0, metavar="N",
+                    help="run a fixed N per cent of the tests, chosen by the hash of their ids")
+    group.addoption("--accept", action="store_true", help="rewrite golden files with what came out")
+
+
+def percentage(text: str) -> float:
+    """`25`, `12.5` or `25%` as a number from 0 to 100."""
+    value = float(text.rstrip("%"))
+    if not 0 < value <= 100:
+        raise ValueError(f"a sample is more than 0 and at most 100 per cent, not {text}")
+    return value
+
+
+def in_sample(test_id: str, percent: float) -> bool:
+    """Whether the test belongs to the fixed sample of `percent` per cent."""
+    number = int.from_bytes(hashlib.sha256(test_id.encode()).digest()[:8], "big")
+    return number < percent / 100 * 2**64
+
+
+@pytest.fixture
+def accept(request: pytest.FixtureRequest) -> bool:
+    """True when golden files are to be rewritten (`pytest --accept`)."""
+    return bool(request.config.getoption("--accept"))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    percent = config.getoption("--sample")
+    chosen = [item for item in items if in_sample(item.nodeid, percent)]
+    config.stash[SAMPLE] = (len(chosen), len(items))
+    if len(chosen) < len(items):
+        kept = set(chosen)
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = chosen
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """In a process of pytest-xdist: hand the counts to the process that prints the summary."""
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None and SAMPLE in session.config.stash:
+        output["sample"] = session.config.stash[SAMPLE]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: object) -> None:
+    """In the process that prints the summary: every worker collected the same tests, so one count is enough."""
+    counts = getattr(node, "workeroutput", {}).get("sample")
+    if counts is not None:
+        node.config.stash[SAMPLE] = tuple(counts)     # type: ignore[attr-defined]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    chosen, collected = config.stash.get(SAMPLE, (0, 0))
+    percent = config.getoption("--sample")
+    if percent < 100:
+        terminalreporter.write_line(f"sample of {percent:g}% by hash of the test id: {chosen} of {collected} tests")

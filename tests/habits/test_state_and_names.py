@@ -1,0 +1,73 @@
+"""No hidden state, imports where one looks for them, names that say something, modules that say what they are."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.habits.source_files import FILES, ROOT, name_of, tree_of
+
+EMPTY_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}
+
+# Files that may look at the environment -> why.
+READS_ENVIRONMENT: Mapping[str, str] = {
+    "tilewright/runtime/knobs.py": "the table of knobs",
+    "tilewright/compat/alias.py": "hands the alias to subprocesses through PYTHONPATH",
+}
+
+# Files with an import inside a function -> why it is not at the top.
+IMPORTS_LATE: Mapping[str, str] = {
+    "tilewright/runtime/devices.py": "loading a target loads LLVM, which importing the package must not",
+}
+
+
+def attribute_chains(tree: ast.Module) -> Iterator[str]:
+    """Every `a.b` of the file as text."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            yield f"{node.value.id}.{node.attr}"
+
+
+def late_imports(tree: ast.Module) -> list[int]:
+    """Lines of import statements inside functions."""
+    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)]
+    return sorted({inner.lineno for f in functions for inner in ast.walk(f)
+                   if isinstance(inner, ast.Import | ast.ImportFrom)})
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_module_says_what_it_is(path: Path) -> None:
+    tree = tree_of(path)
+    assert not tree.body or ast.get_docstring(tree), f"{name_of(path)} has no docstring"
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_no_hidden_state(path: Path) -> None:
+    tree = tree_of(path)
+    assert [n.lineno for n in ast.walk(tree) if isinstance(n, ast.Global)] == [], "`global` statements"
+    assert "threading.local" not in attribute_chains(tree)
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_environment_is_read_in_one_place(path: Path) -> None:
+    reads = {"os.environ", "os.getenv", "os.putenv"} & set(attribute_chains(tree_of(path)))
+    assert bool(reads) == (name_of(path) in READS_ENVIRONMENT)
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_imports_are_at_the_top(path: Path) -> None:
+    lines = late_imports(tree_of(path))
+    assert bool(lines) == (name_of(path) in IMPORTS_LATE), f"imports inside functions at lines {lines}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_name_says_something(path: Path) -> None:
+    parts = {path.stem, *path.relative_to(ROOT).parent.parts}
+    assert not parts & EMPTY_NAMES
+
+
+def test_lists_name_files_that_exist() -> None:
+    assert [name for name in (*READS_ENVIRONMENT, *IMPORTS_LATE) if not (ROOT / name).is_file()] == []

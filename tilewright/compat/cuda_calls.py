@@ -1,0 +1,158 @@
+"""Stand-ins for the functions of `torch.cuda` that programs call around their kernels, on a machine without a GPU.
+
+Work on a CPU is done when a call returns, so streams have nothing to order and `synchronize` nothing to wait for;
+events keep the time at which they were recorded.  `patched_cuda` puts the stand-ins in place and takes them back.
+Tests: tests/compat/test_on_cpu.py.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from types import SimpleNamespace
+from typing import Any
+
+from tilewright.runtime.driver import REGISTERS, WARP_SIZE, fast_memory, usable_cores
+
+
+class Event:
+    """`torch.cuda.Event`: a moment."""
+
+    def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> None:
+        self._moment: float | None = None
+
+    def record(self, stream: Any = None) -> None:
+        self._moment = time.perf_counter()
+
+    def elapsed_time(self, end_event: Event) -> float:
+        """Milliseconds from this event to `end_event`."""
+        if self._moment is None or end_event._moment is None:
+            raise RuntimeError("Both events must be recorded before calculating elapsed time.")
+        return (end_event._moment - self._moment) * 1000
+
+    def synchronize(self) -> None:
+        """Nothing is under way."""
+
+    def wait(self, stream: Any = None) -> None:
+        """Nothing is under way."""
+
+    def query(self) -> bool:
+        return True
+
+
+class Stream:
+    """`torch.cuda.Stream`: work is done when a call returns, so all streams are one."""
+
+    cuda_stream = 0
+
+    def __init__(self, device: Any = None, priority: int = 0) -> None:
+        self.priority = priority
+
+    def synchronize(self) -> None:
+        """Nothing is under way."""
+
+    def wait_stream(self, stream: Any) -> None:
+        """Nothing is under way."""
+
+    def wait_event(self, event: Event) -> None:
+        """Nothing is under way."""
+
+    def query(self) -> bool:
+        return True
+
+    def record_event(self, event: Event | None = None) -> Event:
+        event = Event() if event is None else event
+        event.record()
+        return event
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """The stream stays what it is."""
+
+
+def device_properties(capability: tuple[int, int]) -> SimpleNamespace:
+    """What `torch.cuda.get_device_properties` tells."""
+    return SimpleNamespace(
+        name=device_name(), major=capability[0], minor=capability[1], total_memory=total_memory(),
+        multi_processor_count=usable_cores(), warp_size=WARP_SIZE, regs_per_multiprocessor=REGISTERS,
+        max_threads_per_multi_processor=2048, L2_cache_size=fast_memory(), gcnArchName="",
+        shared_memory_per_block=fast_memory(), shared_memory_per_block_optin=fast_memory(),
+        shared_memory_per_multiprocessor=fast_memory(), is_integrated=1, is_multi_gpu_board=0)
+
+
+def device_name() -> str:
+    """The CPU's name, and that it is one."""
+    return f"{platform.processor() or platform.machine()} (CPU, by Tilewright)"
+
+
+def total_memory() -> int:
+    """Bytes of this machine's memory; 0 where the system does not tell."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 0
+
+
+def _nothing(*args: Any, **kwargs: Any) -> None:
+    """A call that has nothing to do on a CPU."""
+
+
+def stand_ins(capability: tuple[int, int]) -> dict[str, Any]:
+    """The names of `torch.cuda` that are replaced."""
+    stream = Stream()
+    free = total_memory()
+    constants = {"is_available": True, "is_initialized": True, "device_count": 1, "current_device": 0,
+                 "get_device_name": device_name(), "get_device_capability": capability,
+                 "get_device_properties": device_properties(capability), "get_arch_list": ["sm_80"],
+                 "is_bf16_supported": True, "current_stream": stream, "default_stream": stream,
+                 "mem_get_info": (free, free), "memory_allocated": 0, "max_memory_allocated": 0,
+                 "memory_reserved": 0, "max_memory_reserved": 0, "is_current_stream_capturing": False}
+    quiet = ("synchronize", "set_device", "set_stream", "empty_cache", "init", "manual_seed", "manual_seed_all",
+             "reset_peak_memory_stats", "ipc_collect")
+    return {**{name: _constant(value) for name, value in constants.items()}, **dict.fromkeys(quiet, _nothing),
+            "Event": Event, "Stream": Stream, "device": lambda device: nullcontext(),
+            "stream": nullcontext}
+
+
+def _constant(value: Any) -> Callable[..., Any]:
+    return lambda *args, **kwargs: value
+
+
+def make_generator(torch: Any) -> type:
+    """`torch.Generator` for which `device="cuda"` is the CPU."""
+    original = torch.Generator
+
+    class IsGenerator(type(original)):         # type: ignore[misc]
+        def __instancecheck__(cls, instance: Any) -> bool:
+            return isinstance(instance, original)
+
+    class Generator(original, metaclass=IsGenerator):      # type: ignore[misc, valid-type]
+        def __new__(cls, device: Any = "cpu") -> Any:
+            return original.__new__(cls, "cpu")
+
+    return Generator
+
+
+@contextmanager
+def patched_cuda(torch: Any, capability: tuple[int, int], set_default_device: Callable[[Any], None],
+                 mode: Any) -> Iterator[None]:
+    """The stand-ins in place of torch's functions, within the block."""
+    run_backward = torch.autograd._engine_run_backward
+
+    def run_backward_in_mode(*args: Any, **kwargs: Any) -> Any:
+        with mode:      # torch takes modes off for the time of a call; backward functions are the program's code
+            return run_backward(*args, **kwargs)
+
+    replacements = [(torch.cuda, name, value) for name, value in stand_ins(capability).items()]
+    replacements += [(torch, "Generator", make_generator(torch)), (torch, "set_default_device", set_default_device),
+                     (torch.autograd, "_engine_run_backward", run_backward_in_mode)]
+    with ExitStack() as stack:
+        for owner, name, value in replacements:
+            stack.callback(setattr, owner, name, getattr(owner, name))
+            setattr(owner, name, value)
+        yield

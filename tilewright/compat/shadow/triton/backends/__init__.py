@@ -1,0 +1,3 @@
+"""`triton.backends`."""
+
+from triton.backends import compiler

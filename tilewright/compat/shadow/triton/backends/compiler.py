@@ -1,0 +1,3 @@
+"""`triton.backends.compiler`."""
+
+from tilewright.runtime.driver import GPUTarget

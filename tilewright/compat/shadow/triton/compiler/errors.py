@@ -1,0 +1,3 @@
+"""`triton.compiler.errors`."""
+
+from tilewright.diagnostics import CompilationError, CompileTimeAssertionFailure, UnsupportedLanguageConstruct

@@ -1,0 +1,3 @@
+"""`triton.errors`."""
+
+from tilewright.diagnostics import TritonError

@@ -1,0 +1,3 @@
+"""`triton.language.extra`."""
+
+from tilewright.language.extra import *

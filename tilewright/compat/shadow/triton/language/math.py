@@ -1,0 +1,3 @@
+"""`triton.language.math`."""
+
+from tilewright.language.math import *

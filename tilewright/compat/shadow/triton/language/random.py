@@ -1,0 +1,3 @@
+"""`triton.language.random`."""
+
+from tilewright.language.random import *

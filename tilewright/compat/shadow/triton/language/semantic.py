@@ -1,0 +1,3 @@
+"""`triton.language.semantic`."""
+
+from tilewright.language.semantic import *

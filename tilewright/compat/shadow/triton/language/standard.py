@@ -1,0 +1,3 @@
+"""`triton.language.standard`."""
+
+from tilewright.language.standard import *

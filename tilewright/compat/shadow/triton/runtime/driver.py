@@ -1,0 +1,3 @@
+"""`triton.runtime.driver`."""
+
+from tilewright.runtime.driver import driver

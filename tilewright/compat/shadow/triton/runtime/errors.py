@@ -1,0 +1,3 @@
+"""`triton.runtime.errors`."""
+
+from tilewright.diagnostics import AutotunerError, InterpreterError, OutOfResources

@@ -1,0 +1,3 @@
+"""`triton.runtime.jit`."""
+
+from tilewright.runtime.jit import *

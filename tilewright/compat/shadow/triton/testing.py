@@ -1,0 +1,3 @@
+"""`triton.testing`."""
+
+from tilewright.testing import *

@@ -1,0 +1,80 @@
+"""The one picture: source → frontend → tile IR → passes → target → code object.
+
+    lower            a @jit function and a signature become a verified module without calls; what it writes is known
+    with_facts       the launch facts that the written parameters decide
+    finish           the target's passes run, the target makes a code object
+    compile_kernel   all of it
+
+Nothing here keeps state.  The runtime, an ahead-of-time builder and the tests call it.
+Tests: tests/runtime/test_compile.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from tilewright.analysis.written import Written, written_params
+from tilewright.frontend import compile_function
+from tilewright.ir.node import Module
+from tilewright.ir.text import print_module
+from tilewright.ir.verify import verify
+from tilewright.language.function import SourceFunction
+from tilewright.language.options import Options, Signature
+from tilewright.passes.inline import INLINE
+from tilewright.passes.manager import run_passes
+from tilewright.targets.base import CodeObject, Target
+
+# What is called with the name of a stage and its text, when somebody wants to see the stages.
+Dump = Callable[[str, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """Fresh tile IR of one specialisation, without calls, before the launch facts are known."""
+
+    fn: SourceFunction
+    module: Module
+    options: Options
+    written: Written
+
+    def with_facts(self, disjoint: bool, wide: bool) -> Lowered:
+        return replace(self, module=replace(self.module, disjoint=disjoint, wide=wide))
+
+
+def lower(fn: SourceFunction, signature: Signature, options: Options, *, check: int = 1) -> Lowered:
+    """Tile IR of `fn` for `signature`.  `check` 0 leaves the verifier out."""
+    module = compile_function(fn, signature, options, bool(dict(options.extra).get("allow_non_constexpr_globals")))
+    if check:
+        verify(module)
+    module = INLINE.run(module)
+    return Lowered(fn, module, options, written_params(module))
+
+
+def finish(lowered: Lowered, target: Target, *, check: int = 1, dump: Dump | None = None) -> CodeObject:
+    """Machine code for `lowered`; `check` as in `passes.manager.run_passes`."""
+    module = lowered.module
+    if dump is not None:
+        dump("source", lowered.fn.source)
+        dump("ttir", print_module(module))
+    passes = list(target.passes(lowered.options))
+    module = run_passes(module, passes, check=check,
+                        dump=None if dump is None else lambda name, m: dump(f"after-{name}", print_module(m)))
+    code = target.compile(module, lowered.options)
+    entry = lowered.module.entry
+    tile_text = print_module(module)
+    code = replace(
+        code, texts={"source": lowered.fn.source, "ttir": tile_text, "tile": tile_text, **code.texts},
+        metadata={**code.metadata, "param_names": list(entry.param_names),
+                  "written_params": sorted(lowered.written.params), "writes_anything": lowered.written.anything})
+    if dump is not None:
+        for name in code.texts.keys() - {"source", "ttir", "tile"}:
+            dump(name, code.texts[name])
+    return code
+
+
+def compile_kernel(fn: SourceFunction, signature: Signature, target: Target, options: Options, *,
+                   check: int = 1, dump: Dump | None = None) -> CodeObject:
+    """Machine code of `fn` for one specialisation, its launch facts taken from the signature."""
+    lowered = lower(fn, signature, options, check=check)
+    return finish(lowered.with_facts(signature.disjoint, signature.wide), target, check=check, dump=dump)

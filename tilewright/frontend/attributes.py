@@ -1,0 +1,58 @@
+"""`value.name` in a kernel: of tensors, modules, types, tuples and compile-time values.
+
+Tests: tests/frontend/test_expressions.py, tests/errors/names.py.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+from tilewright.frontend.values import from_python, is_tuple, type_name
+from tilewright.frontend.wording import suggestion
+from tilewright.language.core import constexpr, tensor
+
+
+class AttributeErrorInKernel(AttributeError):
+    """An attribute that a value does not have, in words for the kernel's author."""
+
+
+def attribute(value: Any, name: str) -> Any:
+    """The language value of `value.name`; AttributeError with a hint if there is none."""
+    if isinstance(value, tensor):
+        if name.startswith("_") or name in ("handle", "builder"):
+            raise AttributeErrorInKernel(f"a tensor has no attribute {name!r}")
+        return _found(value, name, tensor_names())
+    if isinstance(value, constexpr):
+        if name == "value":
+            return from_python(value.value)
+        if name == "type":
+            return value.type
+        return _found(value.value, name, dir(value.value))
+    return _found(value, name, dir(value))
+
+
+def tensor_names() -> list[str]:
+    """What a kernel's author may write after `x.`."""
+    own = [n for n in dir(tensor) if not n.startswith("_")]
+    return sorted({*own, *tensor.members} - {"handle", "builder", "members", "meaning"})
+
+
+def _found(value: Any, name: str, known: list[str]) -> Any:
+    try:
+        return from_python(getattr(value, name))
+    except AttributeError as error:
+        hint = suggestion(name, known)
+        what = _kind(value)
+        raise AttributeErrorInKernel(f"{what} has no attribute {name!r}{hint}") from error
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, tensor):
+        return f"a tensor ({type_name(value)})"
+    if isinstance(value, types.ModuleType):
+        return f"module {value.__name__}"
+    if is_tuple(value):
+        fields = getattr(value, "fields", None)
+        return f"a tuple with the fields {', '.join(fields)}" if fields else "a tuple"
+    return f"{value!r}" if value is None else f"{type(value).__name__} {getattr(value, '__name__', value)}"

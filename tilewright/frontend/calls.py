@@ -1,0 +1,150 @@
+"""Calls: what may be called in a kernel, and how arguments meet parameters.
+
+Names of the language get the arguments as they are.  Jit functions go through the builder, which specialises them
+(`functions.py`).  Everything that is Python's own (constexpr functions, `math`, methods of numbers, strings and types)
+works on compile-time values only, and its result is one again.
+Tests: tests/frontend/test_calls.py, tests/errors/calls.py.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tilewright.frontend.graph import GraphBuilder
+from tilewright.frontend.python_builtins import PYTHON_CALLS
+from tilewright.frontend.scope import is_namedtuple_class
+from tilewright.frontend.values import as_tuple, from_python, is_static, to_python, type_name
+from tilewright.frontend.wording import plural, suggestion
+from tilewright.language import core, debug
+from tilewright.language.core import base_type, constexpr, dtype, is_builtin
+from tilewright.language.function import ConstexprFunction, Param, ParamKind, SourceFunction
+
+Arguments = Sequence[Any]
+Keywords = Mapping[str, Any]
+
+
+def call_value(builder: GraphBuilder, callee: Any, args: Arguments, kwargs: Keywords) -> Any:
+    """The value of `callee(*args, **kwargs)`."""
+    if isinstance(callee, constexpr):
+        callee = callee.value
+    if callee is debug.static_print:
+        builder.tell(lambda: callee.call(builder, args, kwargs))
+        return None
+    if is_builtin(callee):
+        return from_python(callee.call(builder, args, kwargs))
+    if isinstance(callee, SourceFunction):
+        return builder.call_function(callee, args, kwargs)
+    if isinstance(callee, types.MethodType) and isinstance(callee.__func__, SourceFunction | ConstexprFunction):
+        return call_value(builder, callee.__func__, (callee.__self__, *args), kwargs)
+    if isinstance(callee, type) and not _is_python_call(callee):
+        return _construct(callee, args, kwargs)
+    if _is_python_call(callee):
+        return PYTHON_CALLS[callee](builder, args, kwargs)
+    if isinstance(callee, ConstexprFunction) or _is_compile_time_function(callee):
+        return _at_compile_time(callee, args, kwargs)
+    raise TypeError(_not_callable(callee))
+
+
+def _is_python_call(callee: Any) -> bool:
+    try:
+        return callee in PYTHON_CALLS
+    except TypeError:       # not hashable
+        return False
+
+
+def _construct(cls: type, args: Arguments, kwargs: Keywords) -> Any:
+    """A class of the language, a namedtuple, or `tl.constexpr` itself."""
+    if cls is constexpr:
+        return from_python(constexpr(*(_python(cls.__name__, i, v) for i, v in enumerate(args))))
+    if cls is core.tuple:
+        return as_tuple([from_python(v) for v in (args[0] if args else ())])
+    if is_namedtuple_class(cls):
+        made = cls(*args, **kwargs)
+        return as_tuple(list(made), made)
+    if issubclass(cls, base_type):
+        return from_python(_at_compile_time(cls, args, kwargs))
+    if (cls.__module__ or "").startswith("tilewright.language"):
+        return cls(*args, **kwargs)
+    raise TypeError(f"the class {cls.__name__} cannot be called in a kernel; namedtuples can")
+
+
+def _is_compile_time_function(callee: Any) -> bool:
+    """`math.ceil`, `(8).bit_length`, `"abc".upper`, `x.dtype.is_floating`, plain functions of the language."""
+    if isinstance(callee, types.BuiltinFunctionType | types.MethodType | types.MethodWrapperType):
+        owner = callee.__self__
+        if isinstance(owner, types.ModuleType):
+            return owner.__name__ == "math"
+        return isinstance(owner, bool | int | float | str | base_type | type)
+    return isinstance(callee, types.FunctionType) and (callee.__module__ or "").startswith("tilewright.language")
+
+
+def _python(name: str, position: int | str, value: Any) -> Any:
+    if not is_static(value):
+        which = f"argument {position + 1}" if isinstance(position, int) else f"argument {position!r}"
+        raise TypeError(f"{name}() is Python and runs when the kernel is compiled, but its {which} is the run-time "
+                        f"value {type_name(value)}; only compile-time values can be passed to it")
+    return to_python(value)
+
+
+def _at_compile_time(callee: Callable[..., Any], args: Arguments, kwargs: Keywords) -> Any:
+    name = getattr(callee, "__name__", str(callee))
+    plain = [_python(name, i, v) for i, v in enumerate(args)]
+    named = {k: _python(name, k, v) for k, v in kwargs.items()}
+    return from_python(callee(*plain, **named))
+
+
+def _not_callable(callee: Any) -> str:
+    if isinstance(callee, dtype):
+        return f"the type {callee} cannot be called; convert with x.to(tl.<type>) or tl.cast(x, tl.<type>)"
+    if isinstance(callee, types.FunctionType):
+        return (f"{callee.__name__} is a plain Python function, which a kernel cannot call; decorate it with "
+                "@triton.jit, or, if it computes with compile-time values only, with @triton.constexpr_function")
+    if callable(callee):
+        return (f"{getattr(callee, '__name__', type(callee).__name__)} cannot be called in a kernel: only names of "
+                "triton.language, @triton.jit and @triton.constexpr_function functions can")
+    return f"{type_name(callee)} is not a function"
+
+
+# -- arguments of jit functions ----------------------------------------------------------------------------------------
+
+
+def bind_arguments(fn: SourceFunction, args: Arguments, kwargs: Keywords) -> dict[str, Any]:
+    """The value of each parameter of `fn`; TypeError in words for a wrong argument list."""
+    params = fn.params
+    positional = [p for p in params if p.kind in (ParamKind.POSITIONAL, ParamKind.POSITIONAL_ONLY)]
+    variadic = next((p for p in params if p.kind is ParamKind.VARIADIC), None)
+    if len(args) > len(positional) and variadic is None:
+        raise TypeError(f"{fn.__name__}() takes {plural(len(positional), 'positional argument')} but {len(args)} were "
+                        f"given; its parameters are {_signature(params)}")
+    bound = {p.name: value for p, value in zip(positional, args)}
+    by_name = {p.name: p for p in params if p.kind in (ParamKind.POSITIONAL, ParamKind.KEYWORD_ONLY)}
+    for name, value in kwargs.items():
+        if name not in by_name:
+            raise TypeError(f"{fn.__name__}() got an unexpected keyword argument {name!r}{suggestion(name, by_name)}; "
+                            f"its parameters are {_signature(params)}")
+        if name in bound:
+            raise TypeError(f"{fn.__name__}() got multiple values for argument {name!r}: by position and by name")
+        bound[name] = value
+    if variadic is not None:
+        bound[variadic.name] = as_tuple(args[len(positional):])
+    return _completed(fn, bound)
+
+
+def _completed(fn: SourceFunction, bound: dict[str, Any]) -> dict[str, Any]:
+    """All parameters in order, defaults filled in."""
+    missing = [p.name for p in fn.params if p.name not in bound and not p.has_default]
+    if missing:
+        names = " and ".join(repr(n) for n in missing)
+        raise TypeError(f"{fn.__name__}() missing {plural(len(missing), 'required argument')}: {names}; its parameters "
+                        f"are {_signature(fn.params)}")
+    return {p.name: bound[p.name] if p.name in bound else from_python(p.default) for p in fn.params}
+
+
+def _signature(params: Sequence[Param]) -> str:
+    shown = []
+    for p in params:
+        star = "*" if p.kind is ParamKind.VARIADIC else ""
+        shown.append(f"{star}{p.name}{'=' + repr(p.default) if p.has_default else ''}")
+    return f"({', '.join(shown)})"

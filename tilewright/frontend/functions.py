@@ -1,0 +1,107 @@
+"""From a function and its argument values to IR functions: the entry, and device functions by specialisation.
+
+A device function is traced once for each combination of run-time types and compile-time values, whatever the call
+site; the call passes its tensors and gets tensors back, everything static is in the specialisation.  `Specialisation`
+keeps the shape of the returned value, so that a constexpr result stays one.
+Tests: tests/frontend/test_functions.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.diagnostics import CompilationError
+from tilewright.frontend.calls import bind_arguments
+from tilewright.frontend.graph import GraphBuilder
+from tilewright.frontend.scope import Locals
+from tilewright.frontend.state import said
+from tilewright.frontend.statements import Tracer
+from tilewright.frontend.values import handles, static_key, type_name, with_handles
+from tilewright.ir.node import Block, Function, ParamFacts, Value
+from tilewright.language.function import SourceFunction
+
+MAX_CALL_DEPTH = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Specialisation:
+    """A traced device function: its name in the module and a value of the shape that it returns."""
+
+    name: str
+    returned: Any
+
+
+def trace_function(builder: GraphBuilder, fn: SourceFunction, name: str, values: Mapping[str, Any], is_entry: bool,
+                   any_global: bool, facts: Sequence[ParamFacts] = ()) -> tuple[Function, Any]:
+    """The IR function of `fn` with these parameter values, whose tensors become its parameters; and what it returns."""
+    variables = Locals()
+    params: list[Value] = []
+    names: list[str] = []
+    for param, value in values.items():
+        old = handles(value)
+        new = [Value(h.type, param) for h in old]
+        params += new
+        names += [param] if len(new) == 1 else [f"{param}_{i}" for i in range(len(new))]
+        variables.assign(param, with_handles(value, new), None)
+    tracer = Tracer(builder, fn, variables, is_entry, any_global)
+    with builder.collect() as ops:
+        tracer.function()
+        returned = tracer.exits.value
+        builder.location = fn.location(fn.tree().body[-1])
+        builder.emit("return", handles(returned))
+    function = Function(name, tuple(names), Block(tuple(params), tuple(ops)), tuple(h.type for h in handles(returned)),
+                        tuple(facts), fn.noinline, fn.location(fn.tree()))
+    return function, returned
+
+
+class DeviceFunctions:
+    """The rule for calls of jit functions: binds arguments, traces each specialisation once, emits the call."""
+
+    def __init__(self, any_global: bool) -> None:
+        self._any_global = any_global
+        self._known: dict[Hashable, Specialisation | None] = {}     # None: being traced
+        self._depth = 0
+
+    def call(self, builder: GraphBuilder, fn: SourceFunction, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        try:
+            values = bind_arguments(fn, args, kwargs)
+        except TypeError as error:
+            raise CompilationError(said(error)) from error
+        specialisation = self._specialised(builder, fn, values)
+        passed = [h for v in values.values() for h in handles(v)]
+        types = tuple(h.type for h in handles(specialisation.returned))
+        results = builder.emit("call", passed, {"callee": specialisation.name, "result_types": types})
+        return with_handles(specialisation.returned, results)
+
+    def _specialised(self, builder: GraphBuilder, fn: SourceFunction, values: Mapping[str, Any]) -> Specialisation:
+        key = (fn, tuple(static_key(v) for v in values.values()))
+        known = self._known.get(key)
+        if known is not None:
+            return known
+        if key in self._known:
+            shown = ", ".join(f"{n}: {type_name(v)}" for n, v in values.items())
+            raise CompilationError(f"{fn.__name__} calls itself with the same types and compile-time values ({shown}), "
+                                   "so the recursion never ends at compile time; recurse on a constexpr that changes, "
+                                   "or write a loop")
+        if self._depth >= MAX_CALL_DEPTH:
+            raise CompilationError(f"calls nest more than {MAX_CALL_DEPTH} deep at {fn.__name__}; a recursion over a "
+                                   "constexpr must end, and functions cannot call each other without end")
+        self._known[key] = None
+        self._depth += 1
+        try:
+            name = self._fresh_name(builder, fn)
+            function, returned = trace_function(builder, fn, name, values, False, self._any_global)
+        except BaseException:
+            del self._known[key]
+            raise
+        finally:
+            self._depth -= 1
+        builder.functions[name] = function
+        self._known[key] = found = Specialisation(name, returned)
+        return found
+
+    def _fresh_name(self, builder: GraphBuilder, fn: SourceFunction) -> str:
+        count = len(self._known)
+        return f"{fn.__name__}.{count}"

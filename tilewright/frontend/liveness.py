@@ -1,0 +1,131 @@
+"""Which names are assigned by a piece of syntax, and which are still needed after a statement.
+
+Tracing a loop needs to know, before its body has been seen, which variables it carries: those that the body assigns,
+that exist before the loop and that someone may read afterwards or in the next iteration.  Both answers are syntactic
+and on the safe side: branches on compile-time values count as if both could run.
+
+`Liveness` walks a function once, backwards; a loop's body is walked twice, which is a fixed point, since the second
+walk starts from everything that the first one found.  Nested expressions only add uses (a name that a walrus or a
+comprehension assigns is not taken to be always assigned).
+Tests: tests/frontend/test_liveness.py.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+Names = frozenset[str]
+NOTHING: Names = frozenset()
+
+Loop = ast.For | ast.While
+# node types whose bodies are other scopes: their names are not this function's
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+
+
+def _names(nodes: Iterable[ast.AST], context: type[ast.expr_context]) -> set[str]:
+    found: set[str] = set()
+    open_nodes = list(nodes)
+    while open_nodes:
+        node = open_nodes.pop()
+        if isinstance(node, ast.Name) and isinstance(node.ctx, context):
+            found.add(node.id)
+        if not isinstance(node, _SCOPES):
+            open_nodes.extend(ast.iter_child_nodes(node))
+    return found
+
+
+def assigned_names(nodes: Iterable[ast.AST]) -> Names:
+    """Names that `nodes` may assign, in nested statements and expressions too."""
+    return frozenset(_names(nodes, ast.Store))
+
+
+def read_names(nodes: Iterable[ast.AST]) -> Names:
+    """Names that `nodes` may read; an augmented assignment reads its target."""
+    nodes = list(nodes)
+    targets = {n.target.id for top in nodes for n in ast.walk(top)
+               if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)}
+    return frozenset(_names(nodes, ast.Load) | targets)
+
+
+def assignments_of(name: str, nodes: Iterable[ast.AST]) -> list[ast.Name]:
+    """The places in `nodes` that assign `name`, in source order."""
+    found = [n for top in nodes for n in ast.walk(top)
+             if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and n.id == name]
+    return sorted(found, key=lambda n: (n.lineno, n.col_offset))
+
+
+@dataclass(frozen=True, slots=True)
+class LoopNames:
+    """Names needed at the head of a loop (by an iteration, or after the loop), and those needed after it."""
+
+    at_head: Names
+    after: Names
+
+
+@dataclass(frozen=True, slots=True)
+class _Jumps:
+    """What is needed where `break` and `continue` lead."""
+
+    at_break: Names = NOTHING
+    at_continue: Names = NOTHING
+
+
+class Liveness:
+    """Names needed after each statement of a function, on any path but `return`."""
+
+    def __init__(self, body: Sequence[ast.stmt]) -> None:
+        self._after: dict[ast.stmt, Names] = {}
+        self._loops: dict[ast.stmt, LoopNames] = {}
+        self._block(body, NOTHING, _Jumps())
+
+    def after(self, statement: ast.stmt) -> Names:
+        """Names that are needed once `statement` has ended, or where a `break` or `continue` in it leads."""
+        return self._after[statement]
+
+    def loop(self, loop: Loop) -> LoopNames:
+        return self._loops[loop]
+
+    def _block(self, statements: Sequence[ast.stmt], live: Names, jumps: _Jumps) -> Names:
+        for statement in reversed(statements):
+            self._after[statement] = live | jumps.at_break | jumps.at_continue
+            live = self._statement(statement, live, jumps)
+        return live
+
+    def _statement(self, s: ast.stmt, live: Names, jumps: _Jumps) -> Names:
+        """Names needed before `s`, when `live` are needed after it."""
+        if isinstance(s, ast.If):
+            sides = self._block(s.body, live, jumps) | self._block(s.orelse, live, jumps)
+            return sides | read_names([s.test])
+        if isinstance(s, ast.For | ast.While):
+            return self._loop(s, live, jumps)
+        if isinstance(s, ast.With):
+            return self._block(s.body, live, jumps) | read_names(i.context_expr for i in s.items)
+        if isinstance(s, ast.Return):
+            return read_names([s])
+        if isinstance(s, ast.Break):
+            return jumps.at_break
+        if isinstance(s, ast.Continue):
+            return jumps.at_continue
+        return (live - _surely_assigned(s)) | read_names([s])
+
+    def _loop(self, loop: Loop, live: Names, jumps: _Jumps) -> Names:
+        inputs = read_names([loop.iter] if isinstance(loop, ast.For) else [loop.test])
+        target = assigned_names([loop.target]) if isinstance(loop, ast.For) else NOTHING
+        repeated = NOTHING if isinstance(loop, ast.For) else inputs
+        head = live | repeated
+        for _ in range(2):
+            head |= self._block(loop.body, head, _Jumps(live, head)) - target
+        self._loops[loop] = LoopNames(head, live)
+        after_else = self._block(loop.orelse, live, jumps)
+        return head | inputs | after_else
+
+
+def _surely_assigned(s: ast.stmt) -> Names:
+    """Names that a simple statement assigns whatever happens."""
+    if isinstance(s, ast.Assign):
+        return assigned_names(s.targets)
+    if isinstance(s, ast.AnnAssign):
+        return assigned_names([s.target]) if s.value is not None else NOTHING
+    return NOTHING

@@ -1,0 +1,190 @@
+"""Python's built-in functions that a kernel may call, and what they mean there.
+
+On compile-time values they are Python's own.  On tensors a few are the language's (`min`, `max`, `abs`, `print`), the
+others refuse and say what to write.  Tests: tests/frontend/test_python_builtins.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import tilewright.language as tl
+from tilewright.frontend.attributes import AttributeErrorInKernel, attribute
+from tilewright.frontend.values import from_python, is_static, is_tuple, to_python, type_name
+from tilewright.language.core import Builder, constexpr, tensor
+
+Arguments = Sequence[Any]
+Keywords = Mapping[str, Any]
+
+
+def _static(name: str, args: Arguments, instead: str) -> list[Any]:
+    for value in args:
+        if not is_static(value):
+            raise TypeError(f"{name}() works on compile-time values in a kernel, not on {type_name(value)}; {instead}")
+    return [to_python(value) for value in args]
+
+
+def _converted(convert: type, instead: str) -> Callable[[Builder, Arguments, Keywords], Any]:
+    def call(builder: Builder, args: Arguments, kwargs: Keywords) -> Any:
+        named = {k: to_python(v) for k, v in kwargs.items()}
+        return constexpr(convert(*_static(convert.__name__, args, instead), **named))
+
+    return call
+
+
+def _folded(python: Callable[..., Any], language: str) -> Callable[[Builder, Arguments, Keywords], Any]:
+    """`min` and `max`: Python's on constants; `tl.minimum`, `tl.maximum` pair by pair if a tensor takes part."""
+
+    def call(builder: Builder, args: Arguments, kwargs: Keywords) -> Any:
+        if kwargs:
+            raise TypeError(f"{python.__name__}() takes no keywords in a kernel")
+        items = list(args[0]) if len(args) == 1 and is_tuple(args[0]) else list(args)
+        if len(items) < 2 and not (len(args) == 1 and items):
+            raise TypeError(f"{python.__name__}() takes two or more values in a kernel; for the extreme of a tile use "
+                            f"tl.{python.__name__}(x, axis=...)")
+        if all(map(is_static, items)):
+            return constexpr(python(_orderable(python.__name__, to_python(v)) for v in items))
+        result = items[0]
+        for item in items[1:]:
+            result = getattr(tl, language).call(builder, (result, item), {})
+        return result
+
+    return call
+
+
+def _orderable(name: str, value: Any) -> Any:
+    if isinstance(value, float) and (math.isnan(value) or (value == 0 and math.copysign(1, value) < 0)):
+        raise ValueError(f"{name}() of compile-time values does not take {value}: Python orders it by position; "
+                         f"use tl.{name}imum")
+    return value
+
+
+def _length(builder: Builder, args: Arguments, kwargs: Keywords) -> Any:
+    (value,) = args
+    if isinstance(value, tensor):
+        raise TypeError(f"len() of {type_name(value)}: a tensor has no length; use x.shape[0], or len(x.shape) for the "
+                        "number of dimensions")
+    return constexpr(len(value))
+
+
+def _sequence(builder: Builder, args: Arguments, kwargs: Keywords) -> Any:
+    if not args:
+        return from_python(())
+    (value,) = args
+    if isinstance(value, tensor):
+        raise TypeError(f"{type_name(value)} is no sequence; a tensor cannot be taken apart element by element")
+    return from_python(tuple(items_of(value)))
+
+
+def items_of(value: Any) -> Sequence[Any]:
+    """The elements of a compile-time sequence: a tuple, a string, a range with known bounds."""
+    if is_tuple(value):
+        return tuple(value)
+    if isinstance(value, constexpr) and isinstance(value.value, str):
+        return [constexpr(c) for c in value.value]
+    if isinstance(value, tl.range):
+        return [constexpr(i) for i in static_range_of(value)]
+    raise TypeError(f"{type_name(value)} cannot be iterated at compile time; allowed are tuples, lists and ranges "
+                    "with compile-time bounds")
+
+
+def static_range_of(bounds: Any) -> range:
+    """A Python range of compile-time bounds."""
+    parts = []
+    for name, value in (("start", bounds.start), ("end", bounds.end), ("step", bounds.step)):
+        if not is_static(value):
+            raise TypeError(f"the {name} of this range must be known at compile time, but it is {type_name(value)}; "
+                            "a loop over tl.range may have run-time bounds")
+        number = to_python(value)
+        if isinstance(number, float) or not hasattr(number, "__index__"):
+            raise TypeError(f"the {name} of a range must be an int, not {number!r}")
+        parts.append(int(number))
+    if parts[2] == 0:
+        raise ValueError("the step of a range must not be zero")
+    return range(*parts)
+
+
+def _range(builder: Builder, args: Arguments, kwargs: Keywords) -> Any:
+    if not 1 <= len(args) <= 3:
+        raise TypeError(f"range() takes 1 to 3 arguments, not {len(args)}")
+    return tl.range(*args, **kwargs)
+
+
+def _is_instance(builder: Builder, args: Arguments, kwargs: Keywords) -> Any:
+    value, classes = args
+    kinds = tuple(to_python(c) for c in classes) if is_tuple(classes) else (to_python(classes),)
+    inner = value.value if isinstance(value, constexpr) else value
+    return constexpr(isinstance(value, kinds) or isinstance(inner, kinds))
+
+
+def _get(builder: Builder, args: Arguments, kwargs: Keywords) -> Any:
+    value, name, *default = args
+    try:
+        return attribute(value, to_python(name))
+    except AttributeErrorInKernel:
+        if default:
+            return default[0]
+        raise
+
+
+def _has(builder: Builder, args: Arguments, kwargs: Keywords) -> Any:
+    value, name = args
+    try:
+        attribute(value, to_python(name))
+    except AttributeErrorInKernel:
+        return constexpr(False)
+    return constexpr(True)
+
+
+def _absolute(builder: Builder, args: Arguments, kwargs: Keywords) -> Any:
+    (value,) = args
+    return constexpr(abs(to_python(value))) if is_static(value) else tl.abs.call(builder, args, kwargs)
+
+
+def _print(builder: Builder, args: Arguments, kwargs: Keywords) -> Any:
+    return tl.device_print.call(builder, args, kwargs)
+
+
+def _type(builder: Builder, args: Arguments, kwargs: Keywords) -> Any:
+    (value,) = args
+    return type(value.value) if isinstance(value, constexpr) else type(value)
+
+
+PYTHON_CALLS: Mapping[Any, Callable[[Builder, Arguments, Keywords], Any]] = {
+    print: _print,
+    min: _folded(min, "minimum"),
+    max: _folded(max, "maximum"),
+    len: _length,
+    list: _sequence,
+    tuple: _sequence,
+    range: _range,
+    float: _converted(float, "use x.to(tl.float32)"),
+    int: _converted(int, "use x.to(tl.int32)"),
+    bool: _converted(bool, "compare it, as in x != 0"),
+    str: _converted(str, "print it with tl.device_print"),
+    isinstance: _is_instance,
+    getattr: _get,
+    hasattr: _has,
+    abs: _absolute,
+    type: _type,
+}
+
+REFUSED_BUILTINS: Mapping[str, str] = {
+    "sum": "use tl.sum(x, axis=...)",
+    "pow": "write x * x, or use tl.exp2(y * tl.log2(x))",
+    "round": "use tl.floor(x + 0.5)",
+    "divmod": "use // and %",
+    "any": "use tl.reduce_or, or compare a tl.sum with 0",
+    "all": "use tl.min of the mask as int32",
+    "sorted": "use tl.sort",
+    "open": "a kernel has no files",
+    "super": "a kernel has no classes",
+    "dict": "use separate variables or a namedtuple",
+    "set": "use separate variables or a tuple",
+    "zip": "loop over indices: for i in tl.static_range(len(t))",
+    "enumerate": "loop over indices: for i in tl.static_range(len(t))",
+    "map": "write a list comprehension over a tuple",
+    "filter": "write a list comprehension over a tuple with `if`",
+}

@@ -1,0 +1,94 @@
+"""What tracing one function keeps: where it is, the variables, the exits; and how an error gets its place.
+
+The tracer of a function is one object, put together from topics: `State` (here), `Expressions`, `Branches`, `Loops`,
+`Statements`.  An error without a place that is raised in a language meaning gets that of the innermost expression or
+statement around it; it stays as the `__cause__`.
+Tests: tests/errors/, tests/frontend/test_errors.py.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tilewright.diagnostics import CompilationError, CompileTimeAssertionFailure, Location
+from tilewright.frontend.exits import Exits
+from tilewright.frontend.graph import GraphBuilder, Retrace
+from tilewright.frontend.liveness import Liveness
+from tilewright.frontend.scope import Locals
+from tilewright.language.function import SourceFunction
+
+
+class State:
+    """See the module's docstring.  `is_entry`: this is the kernel itself, whose return values nobody takes."""
+
+    def __init__(self, builder: GraphBuilder, fn: SourceFunction, variables: Locals, is_entry: bool,
+                 any_global: bool) -> None:
+        self.builder = builder
+        self.fn = fn
+        self.locals = variables
+        self.is_entry = is_entry
+        self.any_global = any_global
+        self.exits = Exits()
+        self.live = Liveness(fn.tree().body)
+        self.declared: dict[str, ast.AST] = {}       # names declared `name: tl.constexpr`, and where
+
+    def place(self, node: ast.AST) -> Location:
+        return self.fn.location(node)
+
+    def at(self, node: ast.AST) -> None:
+        """Ops that follow belong to `node`."""
+        self.builder.location = self.fn.location(node)
+
+    def error(self, node: ast.AST, message: str, kind: type[CompilationError] = CompilationError) -> CompilationError:
+        """An error at `node`, to be raised."""
+        location = self.place(node)
+        return kind(message, location, src=self.fn.source, node=node, line_text=self.fn.line_text(location.line))
+
+    def line(self, node: ast.AST | None) -> str:
+        """"line 12", for messages about a second place."""
+        return f"line {getattr(node, 'lineno', self.fn.first_line)}"
+
+    @contextmanager
+    def placed(self, node: ast.AST) -> Iterator[None]:
+        """Errors raised within that have no place yet are errors at `node`."""
+        try:
+            yield
+        except Retrace:
+            raise
+        except CompilationError as error:
+            if error.location is None:
+                error.location, error.line_text = self.place(node), self.fn.line_text(self.place(node).line)
+            raise
+        except RecursionError as error:
+            raise self.error(node, "this nests too deeply for the compiler: recursion, or too many unrolled iterations "
+                                   "with a run-time `break`") from error
+        except Exception as error:
+            raise self.error(node, said(error), error_class(error)) from error
+
+    def traced(self, trace: Callable[[], Any], variables: Locals) -> tuple[list[Any], Locals, Exits, Any]:
+        """Trace something into a block of its own: ops, variables and exits at its end, and its result.
+
+        The state around it is as before afterwards.
+        """
+        around = self.locals, self.exits
+        self.locals, self.exits = variables, Exits()
+        try:
+            with self.builder.collect() as ops:
+                result = trace()
+            return ops, self.locals, self.exits, result
+        finally:
+            self.locals, self.exits = around
+
+
+def error_class(error: Exception) -> type[CompilationError]:
+    """The class of a language error once it has a place; a failed `static_assert` keeps its own."""
+    return CompileTimeAssertionFailure if isinstance(error, AssertionError) else CompilationError
+
+
+def said(error: Exception) -> str:
+    """The text of an error: its message, or its repr when it has none or only a key."""
+    text = str(error)
+    return text if text and not isinstance(error, KeyError) else repr(error)

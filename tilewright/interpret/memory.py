@@ -1,0 +1,258 @@
+"""The interpreters' view of host memory: checked loads and stores of NumPy arrays of byte addresses.
+
+One launch has an address space of extents, one for each pointer argument: the bytes that its tensor reaches.  A
+`Memory` reads and writes through NumPy views of these ranges, at any alignment.  Masked-off lanes never touch memory.
+An access that leaves every extent, or a store into a read-only one, raises `MemoryAccessError`, which knows the lane;
+the engine adds program and line.  A pointer that itself came out of memory may lead anywhere (`foreign=True`): such
+an address goes through `interpret.foreign`, where a bad one is an error and never a crash.
+
+A store with equal addresses keeps the last value in row-major order, programs in ascending order.  i1 is one byte in
+memory: zero or not when read, 0 or 1 when written.  Tests: tests/interpret/test_memory.py.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tilewright.diagnostics import InterpreterError, Location, render
+from tilewright.interpret import foreign as foreign_memory
+from tilewright.ir.types import Element, storage_dtype
+
+Array = np.ndarray[Any, Any]
+
+
+class MemoryAccessError(InterpreterError):
+    """A load or store of an address that it must not touch.
+
+    `row` is the index of the program in the batch, `index` that of the lane in the tile.
+    """
+
+    def __init__(self, summary: str, row: int, index: tuple[int, ...]) -> None:
+        self.summary, self.row, self.index = summary, row, index
+        super().__init__(summary)
+
+    def located(self, program: tuple[int, int, int], location: Location | None) -> InterpreterError:
+        """The error for the user: with the element of the tile, the program id and the line."""
+        lane = f"tile element {list(self.index)} of " if self.index else ""
+        return InterpreterError(render(f"{self.summary} ({lane}program {program})", location))
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """The bytes `address .. address + size - 1` that the argument `name` reaches."""
+
+    name: str
+    address: int
+    size: int
+    writable: bool = True
+
+    @property
+    def end(self) -> int:
+        return self.address + self.size
+
+
+class _Region:
+    """An extent with its bytes as a NumPy view."""
+
+    def __init__(self, extent: Extent) -> None:
+        self.extent = extent
+        buffer = (ctypes.c_ubyte * extent.size).from_address(extent.address)
+        self.bytes: Array = np.frombuffer(memoryview(buffer), np.uint8)
+
+    def holds(self, address: Array, size: int) -> Array:
+        """Where an access of `size` bytes lies inside this extent."""
+        return np.asarray((address >= self.extent.address) & (address <= self.extent.end - size))
+
+    def gather(self, address: Array, dtype: np.dtype[Any]) -> Array:
+        offset = address - self.extent.address
+        if dtype.itemsize == 1:
+            return np.asarray(self.bytes[offset]).view(dtype)
+        whole = self._elements(dtype)
+        if not (offset % dtype.itemsize).any():
+            return np.asarray(whole[offset // dtype.itemsize])
+        every_byte = offset[:, None] + np.arange(dtype.itemsize)
+        return np.asarray(self.bytes[every_byte]).view(dtype).reshape(-1)
+
+    def scatter(self, address: Array, value: Array) -> None:
+        offset, size = address - self.extent.address, value.dtype.itemsize
+        if (offset % size).any():
+            every_byte = (offset[:, None] + np.arange(size)).reshape(-1)
+            _assign_last(self.bytes, every_byte, np.ascontiguousarray(value).view(np.uint8).reshape(-1))
+        else:
+            _assign_last(self._elements(value.dtype), offset // size, value)
+
+    def _elements(self, dtype: np.dtype[Any]) -> Array:
+        return self.bytes[:self.extent.size // dtype.itemsize * dtype.itemsize].view(dtype)
+
+
+def _assign_last(target: Array, index: Array, value: Array) -> None:
+    """target[index] = value; of equal indices the last wins, which NumPy itself does not promise."""
+    if index.size > 1 and not (index[1:] > index[:-1]).all():
+        order = np.argsort(index, kind="stable")
+        ordered = index[order]
+        last = np.append(ordered[1:] != ordered[:-1], True)
+        index, value = ordered[last], value[order[last]]
+    target[index] = value
+
+
+class Memory:
+    """The address space of one launch; `keep` holds the owners of the memory alive."""
+
+    def __init__(self, extents: Sequence[Extent], keep: object = None) -> None:
+        self.extents = tuple(extents)
+        self._keep = keep
+        self._regions = tuple(_Region(e) for e in extents if e.size > 0)
+        self._writable = tuple(r for r in self._regions if r.extent.writable)
+
+    @classmethod
+    def of_arrays(cls, arrays: Mapping[str, Array]) -> Memory:
+        """The address space of named NumPy arrays, each with all bytes that its strides reach."""
+        return cls([extent_of(name, array) for name, array in arrays.items()], keep=dict(arrays))
+
+    def load(self, address: Array, mask: Array | None, other: Array | None, element: Element,
+             foreign: bool = False) -> Array:
+        """Elements at `address` (bytes); `other`, or else zero, where the mask is false."""
+        dtype = _memory_dtype(element)
+        parts = [a for a in (address, mask, other) if a is not None]
+        shape = np.broadcast_shapes(*(a.shape for a in parts))
+        where = np.broadcast_to(address, shape).reshape(-1)
+        if mask is None:
+            values = self._gather(where, dtype, foreign, _Lanes(shape, None)).reshape(shape)
+            return values != 0 if storage_dtype(element) == np.bool_ else values
+        out = np.zeros(shape, storage_dtype(element))
+        if other is not None:
+            out[...] = other
+        lanes = np.flatnonzero(np.broadcast_to(mask, shape))
+        values = self._gather(where[lanes], dtype, foreign, _Lanes(shape, lanes))
+        out.reshape(-1)[lanes] = values != 0 if out.dtype == np.bool_ else values
+        return out
+
+    def store(self, address: Array, value: Array, mask: Array | None, element: Element,
+              foreign: bool = False) -> None:
+        """Write `value` at `address` where the mask is true; nothing is written when an address is bad."""
+        dtype = _memory_dtype(element)
+        parts = [a for a in (address, value, mask) if a is not None]
+        shape = np.broadcast_shapes(*(a.shape for a in parts))
+        where = np.broadcast_to(address, shape).reshape(-1)
+        data = np.broadcast_to(value.view(dtype), shape).reshape(-1)
+        lanes = None
+        if mask is not None:
+            lanes = np.flatnonzero(np.broadcast_to(mask, shape))
+            where, data = where[lanes], data[lanes]
+        self._scatter(where, data, foreign, _Lanes(shape, lanes))
+
+    def _gather(self, address: Array, dtype: np.dtype[Any], foreign: bool, lanes: _Lanes) -> Array:
+        if address.size == 0:
+            return np.empty(0, dtype)
+        region = self._single(address, dtype.itemsize, self._regions)
+        if region is not None:
+            return region.gather(address, dtype)
+        out, left = np.empty(address.shape, dtype), np.ones(address.shape, np.bool_)
+        for region in self._regions:
+            inside = left & region.holds(address, dtype.itemsize)
+            out[inside] = region.gather(address[inside], dtype)
+            left &= ~inside
+        if left.any():
+            self._refuse_unless(foreign, "load", address, left, dtype, lanes)
+            outside = np.flatnonzero(left)
+            out[outside] = self._guarded(foreign_memory.read, address, outside, "load", lanes, dtype)
+        return out
+
+    def _scatter(self, address: Array, value: Array, foreign: bool, lanes: _Lanes) -> None:
+        if address.size == 0:
+            return
+        region = self._single(address, value.dtype.itemsize, self._writable)
+        if region is not None:
+            region.scatter(address, value)
+            return
+        inside = [region.holds(address, value.dtype.itemsize) for region in self._writable]
+        left = ~np.logical_or.reduce(inside) if inside else np.ones(address.shape, np.bool_)
+        if left.any():
+            self._refuse_read_only(address, left, value.dtype, lanes)
+            self._refuse_unless(foreign, "store", address, left, value.dtype, lanes)
+        for region, held in zip(self._writable, inside, strict=True):
+            region.scatter(address[held], value[held])
+        if left.any():
+            self._guarded(foreign_memory.write, address, np.flatnonzero(left), "store", lanes, value[left])
+
+    @staticmethod
+    def _single(address: Array, size: int, regions: Sequence[_Region]) -> _Region | None:
+        """The region that holds every address, if there is one."""
+        low, high = int(address.min()), int(address.max())
+        return next((r for r in regions if r.extent.address <= low and high + size <= r.extent.end), None)
+
+    @staticmethod
+    def _guarded(access: Callable[[Array, Any], Array], address: Array, outside: Array, what: str, lanes: _Lanes,
+                 rest: Any) -> Array:
+        """A foreign access, its failure told as that of a lane."""
+        try:
+            return access(address[outside], rest)
+        except foreign_memory.BadAddressError as error:
+            lane = int(outside[error.index])
+            row, index = lanes.place(lane)
+            raise MemoryAccessError(f"{what} at address {int(address[lane]):#x}, which came out of memory: "
+                                    f"{error.reason}", row, index) from None
+
+    def _refuse_read_only(self, address: Array, bad: Array, dtype: np.dtype[Any], lanes: _Lanes) -> None:
+        for region in self._regions:
+            hit = np.flatnonzero(bad & region.holds(address, dtype.itemsize))
+            if hit.size:
+                element = (int(address[hit[0]]) - region.extent.address) // dtype.itemsize
+                raise MemoryAccessError(f"store to element {element} of {region.extent.name!r}, which is read-only",
+                                        *lanes.place(int(hit[0])))
+
+    def _refuse_unless(self, foreign: bool, what: str, address: Array, bad: Array, dtype: np.dtype[Any],
+                       lanes: _Lanes) -> None:
+        if foreign:
+            return
+        lane = int(np.flatnonzero(bad)[0])
+        raise MemoryAccessError(f"{what} out of bounds: {self._nearest(int(address[lane]), dtype.itemsize)}",
+                                *lanes.place(lane))
+
+    def _nearest(self, address: int, size: int) -> str:
+        """The argument that `address` is nearest to, in words."""
+        if not self.extents:
+            return f"address {address:#x}, and no argument is a pointer"
+
+        def distance(extent: Extent) -> int:
+            return max(extent.address - address, address + size - extent.end, 0)
+
+        extent = min(self.extents, key=distance)
+        element, rest = divmod(address - extent.address, size)
+        count = extent.size // size
+        off = f" + {rest} byte{'s' if rest > 1 else ''}" if rest else ""
+        bounds = f"whose elements 0 to {count - 1} are in bounds" if count else "which has no element"
+        return f"element {element}{off} of {extent.name!r}, {bounds} (address {address:#x})"
+
+
+@dataclass(frozen=True, slots=True)
+class _Lanes:
+    """Where the flat list of active addresses came from: the batch's shape, and which lanes (None: all)."""
+
+    shape: tuple[int, ...]
+    active: Array | None
+
+    def place(self, position: int) -> tuple[int, tuple[int, ...]]:
+        """(row of the program, index in the tile) of an entry of the list."""
+        flat = position if self.active is None else int(self.active[position])
+        row, *index = (int(i) for i in np.unravel_index(flat, self.shape))
+        return row, tuple(index)
+
+
+def _memory_dtype(element: Element) -> np.dtype[Any]:
+    dtype = storage_dtype(element)
+    return np.dtype(np.uint8) if dtype == np.bool_ else dtype
+
+
+def extent_of(name: str, array: Array) -> Extent:
+    """The bytes that a NumPy array reaches with its shape and strides (which may be negative)."""
+    if not array.size:
+        return Extent(name, array.ctypes.data, 0, bool(array.flags.writeable))
+    reach = [(n - 1) * stride for n, stride in zip(array.shape, array.strides, strict=True)]
+    low, high = sum(r for r in reach if r < 0), sum(r for r in reach if r > 0)
+    return Extent(name, array.ctypes.data + low, high - low + array.itemsize, bool(array.flags.writeable))

@@ -1,0 +1,102 @@
+"""Comparisons, truth and selection.
+
+Comparisons promote like arithmetic and give int1; floats compare ordered but for `!=`, which is true on a NaN
+(semantics §2).  Tests: tests/lang/test_comparison.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.language.broadcasting import broadcast_all
+from tilewright.language.builder import Builder
+from tilewright.language.casting import is_nonzero
+from tilewright.language.constexpr import unwrap
+from tilewright.language.errors import IncompatibleTypeErrorImpl, LanguageTypeError, LanguageValueError
+from tilewright.language.operators import as_type, common_type, need_bool, prepare
+from tilewright.language.tensor import tensor
+from tilewright.language.types import int1, make_type, pointer_type
+from tilewright.language.values import describe, element_type, emit, shape, to_tensor, with_dtype
+
+_SYMBOLS = {"Lt": "<", "LtE": "<=", "Gt": ">", "GtE": ">=", "Eq": "==", "NotEq": "!="}
+_CODES = {"Lt": "lt", "LtE": "le", "Gt": "gt", "GtE": "ge", "Eq": "eq", "NotEq": "ne"}
+
+
+def compare(builder: Builder, operator: str, lhs: Any, rhs: Any) -> tensor:
+    """`lhs op rhs` as int1; at least one side is a tensor."""
+    symbol, code = _SYMBOLS[operator], _CODES[operator]
+    for side in (lhs, rhs):
+        if unwrap(side) is None:
+            raise LanguageTypeError(f"`{symbol}` compares a tensor with None; use `is None` or `is not None`")
+    left, right = element_type(lhs), element_type(rhs)
+    if isinstance(left, pointer_type) or isinstance(right, pointer_type):
+        raise IncompatibleTypeErrorImpl(left, right, "pointers do not compare; cast them to tl.int64 first")
+    a, b = prepare(builder, lhs, rhs, symbol)
+    if a.dtype.is_floating():
+        name = "cmp_une" if code == "ne" else f"cmp_o{code}"
+    elif code in ("eq", "ne"):
+        name = f"cmp_{code}"
+    else:
+        name = f"cmp_{code}_{'s' if a.dtype.is_int_signed() else 'u'}"
+    return emit(builder, name, (a, b), with_dtype(a, int1))
+
+
+def logical(builder: Builder, operator: str, lhs: Any, rhs: Any) -> Any:
+    """`and` / `or` of evaluated operands; a compile-time one short-circuits and is returned as Python would."""
+    name = "and" if operator == "And" else "or"
+    left, right = unwrap(lhs), unwrap(rhs)
+    if not isinstance(left, tensor):
+        decides = bool(left) != (name == "and")
+        return lhs if decides else rhs
+    a = need_bool(builder, left, name)
+    b = need_bool(builder, to_tensor(builder, right), name)
+    if shape(a) or shape(b):
+        builder.warn(f"`{name}` on tiles works element by element and evaluates both sides; write "
+                     f"`{'&' if name == 'and' else '|'}` to say so")
+    a, b = broadcast_all(builder, (a, b))
+    return emit(builder, name, (a, b), a.type)
+
+
+def truth(builder: Builder, x: Any) -> Any:
+    """What `if`, `while` and the conditional expression decide on: a Python bool or an int1 scalar."""
+    x = unwrap(x)
+    if not isinstance(x, tensor):
+        if x is None or isinstance(x, bool | int):
+            return bool(x)
+        raise LanguageTypeError(f"a compile-time condition must be a bool, an int or None, not {describe(x)}; compare "
+                                "it with something, as in `x != 0` or `len(x) > 0`")
+    if shape(x):
+        if x.numel.value != 1:
+            raise LanguageValueError(f"Boolean value of Tensor with more than one value is ambiguous: the condition is "
+                                     f"{x}; reduce it to a scalar, e.g. tl.max(cond.to(tl.int32), axis=0) != 0, or use "
+                                     "tl.where or a mask")
+        builder.warn(f"the condition is a tile of one element ({x}); a scalar is expected")
+        x = emit(builder, "reshape", (x,), make_type((), x.dtype), {"shape": ()})
+    return is_nonzero(builder, x)
+
+
+def where(builder: Builder, condition: Any, x: Any, y: Any) -> tensor:
+    """Elements of `x` where the condition holds, else of `y`; all broadcast, both sides are evaluated."""
+    flag = to_tensor(builder, condition)
+    if flag.dtype != int1:
+        builder.warn(f"tl.where with a condition of type {flag.dtype}: it is taken as `condition != 0`; write that")
+        flag = is_nonzero(builder, flag)
+    a, b = _pointer_pair(builder, x, y) or _number_pair(builder, x, y)
+    flag, a, b = broadcast_all(builder, (flag, a, b), ("condition", "x", "y"))
+    return emit(builder, "select", (flag, a, b), a.type)
+
+
+def _pointer_pair(builder: Builder, x: Any, y: Any) -> tuple[tensor, tensor] | None:
+    """Both sides, if they are pointers; they must be of one type."""
+    left, right = element_type(x), element_type(y)
+    if not (isinstance(left, pointer_type) or isinstance(right, pointer_type)):
+        return None
+    if left != right:
+        raise IncompatibleTypeErrorImpl(left, right, "tl.where takes two pointers of one type, or two numbers")
+    return to_tensor(builder, x), to_tensor(builder, y)
+
+
+def _number_pair(builder: Builder, x: Any, y: Any) -> tuple[tensor, tensor]:
+    target = common_type(x, y, "tl.where")
+    return as_type(builder, x, target), as_type(builder, y, target)
+

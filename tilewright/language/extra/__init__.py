@@ -1,0 +1,4 @@
+"""`tl.extra`: functions beyond the language's own.
+
+Tests: tests/lang/test_surface.py.
+"""

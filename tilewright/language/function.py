@@ -1,0 +1,293 @@
+"""The source-level function: what the frontend, the runtime and the language's own library share of a `@jit` function.
+
+A `SourceFunction` knows its parameters, the names that it can see, and its syntax tree with the *file's* true lines
+and columns, whatever the function is nested in.  Decorating is cheap: neither the signature nor the source is looked
+at before the first use, so a function whose source cannot be found can be defined; `SourceNotFoundError` is raised
+when it is compiled.  Sources are files, notebook cells and whatever else `linecache` knows, or the text in `source=`.
+
+This module is below the rest of `language`, so it knows the class `constexpr` by its name only.
+Tests: tests/frontend/test_function.py.
+"""
+
+from __future__ import annotations
+
+import ast
+import enum
+import inspect
+import linecache
+import textwrap
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, NoReturn
+
+from tilewright.diagnostics import Location, SourceNotFoundError
+
+Name = str | int
+
+
+class ParamKind(enum.Enum):
+    """How arguments reach a parameter."""
+
+    POSITIONAL_ONLY = "positional only"
+    POSITIONAL = "positional or keyword"
+    VARIADIC = "variadic"
+    KEYWORD_ONLY = "keyword only"
+
+
+_KINDS: dict[Any, ParamKind] = {
+    inspect.Parameter.POSITIONAL_ONLY: ParamKind.POSITIONAL_ONLY,
+    inspect.Parameter.POSITIONAL_OR_KEYWORD: ParamKind.POSITIONAL,
+    inspect.Parameter.VAR_POSITIONAL: ParamKind.VARIADIC,
+    inspect.Parameter.KEYWORD_ONLY: ParamKind.KEYWORD_ONLY,
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Param:
+    """One parameter of a function; `annotation` and `default` are None where there is none (see `has_default`)."""
+
+    name: str
+    index: int
+    annotation: Any = None
+    default: Any = None
+    has_default: bool = False
+    is_constexpr: bool = False
+    do_not_specialize: bool = False
+    do_not_specialize_on_alignment: bool = False
+    kind: ParamKind = ParamKind.POSITIONAL
+
+
+def is_constexpr_class(cls: object) -> bool:
+    """Whether `cls` is the language's class `constexpr` or derived from it."""
+    return isinstance(cls, type) and any(c.__name__ == "constexpr" for c in cls.__mro__)
+
+
+def is_constexpr_annotation(annotation: object) -> bool:
+    """Whether an annotation, evaluated or as text, says `constexpr`."""
+    if isinstance(annotation, str):
+        return annotation.strip("\"' ").rpartition(".")[2] == "constexpr"
+    return is_constexpr_class(annotation)
+
+
+class _Parsed(NamedTuple):
+    """A definition with the file's lines, the text that it was read from, and file line minus line of that text."""
+
+    node: ast.FunctionDef
+    lines: list[str]
+    shift: int
+
+
+class SourceFunction:
+    """A Python function that is compiled from its source.
+
+    `source` is needed only for functions that `linecache` cannot find (made by `exec`): the text that was executed,
+    or the text of the function alone.  `do_not_specialize` and `do_not_specialize_on_alignment` hold names or indices
+    of parameters.
+    """
+
+    def __init__(self, fn: Callable[..., Any], *, source: str | None = None, noinline: bool = False,
+                 do_not_specialize: Iterable[Name] = (), do_not_specialize_on_alignment: Iterable[Name] = ()) -> None:
+        if not isinstance(fn, types.FunctionType):
+            raise TypeError(f"@jit takes a Python function, not {type(fn).__name__} {fn!r}")
+        if fn.__code__.co_flags & inspect.CO_VARKEYWORDS:
+            raise TypeError(f"{fn.__qualname__}: a @jit function cannot take **keywords; name the parameters")
+        self.fn = fn
+        self.noinline = noinline
+        self.given_source = source
+        self._unspecialized = frozenset(do_not_specialize)
+        self._unaligned = frozenset(do_not_specialize_on_alignment)
+        self.__name__ = fn.__name__
+        self.__qualname__ = fn.__qualname__
+        self.__module__ = fn.__module__
+        self.__doc__ = fn.__doc__
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(f"Cannot call @triton.jit'd outside of the scope of a kernel: {self.__name__} is compiled "
+                           f"code; launch it with {self.__name__}[grid](...), or call it from a @jit function")
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.__module__}.{self.__qualname__}>"
+
+    # -- what it can see ------------------------------------------------------------------------------------------
+
+    @property
+    def globals(self) -> dict[str, Any]:
+        """The global names of the function's module, as they are now."""
+        return self.fn.__globals__
+
+    @property
+    def closure(self) -> dict[str, Any]:
+        """The values of its free variables, as they are now; names without a value are left out."""
+        found: dict[str, Any] = {}
+        for name, cell in zip(self.fn.__code__.co_freevars, self.fn.__closure__ or (), strict=True):
+            try:
+                found[name] = cell.cell_contents
+            except ValueError:     # not assigned yet
+                continue
+        return found
+
+    @cached_property
+    def params(self) -> tuple[Param, ...]:
+        """The parameters in order."""
+        return tuple(self._param(i, p) for i, p in enumerate(inspect.signature(self.fn).parameters.values()))
+
+    def _param(self, index: int, p: inspect.Parameter) -> Param:
+        annotation = None if p.annotation is inspect.Parameter.empty else p.annotation
+        if isinstance(annotation, str) and self.fn.__code__.co_flags & _FUTURE_ANNOTATIONS:
+            annotation = self._evaluated(annotation)
+        has_default = p.default is not inspect.Parameter.empty
+        marks = {p.name, index}
+        return Param(p.name, index, annotation, p.default if has_default else None, has_default,
+                     is_constexpr_annotation(annotation), bool(marks & self._unspecialized),
+                     bool(marks & self._unaligned), _KINDS[p.kind])
+
+    def _evaluated(self, annotation: str) -> Any:
+        """An annotation that `from __future__ import annotations` left as text; the text itself if it means nothing."""
+        try:
+            return eval(annotation, self.globals, self.closure)
+        except Exception:
+            return annotation
+
+    # -- its source -----------------------------------------------------------------------------------------------
+
+    @property
+    def file(self) -> str:
+        """The file's name as the code object has it."""
+        return self.fn.__code__.co_filename
+
+    @property
+    def first_line(self) -> int:
+        """The line of `def` in the file."""
+        return self._parsed.node.lineno
+
+    @property
+    def source(self) -> str:
+        """The text from `def` on, without decorators, dedented."""
+        node, lines, shift = self._parsed
+        margin = lines[node.lineno - 1 - shift][:node.col_offset]
+        own = lines[node.lineno - 1 - shift:(node.end_lineno or node.lineno) - shift]
+        return "".join(line.removeprefix(margin) for line in own)
+
+    def tree(self) -> ast.FunctionDef:
+        """The function's syntax tree with the file's lines and (byte) columns; not to be changed."""
+        return self._parsed.node
+
+    def line_text(self, line: int) -> str:
+        """The text of a line of the file, as far as the function's source covers it; else empty."""
+        _, lines, shift = self._parsed
+        index = line - 1 - shift
+        return lines[index].rstrip("\n") if 0 <= index < len(lines) else ""
+
+    def location(self, node: ast.AST, caller: Location | None = None) -> Location:
+        """Where `node`, which belongs to this function, stands in the file; columns count characters."""
+        line = getattr(node, "lineno", 0)
+        end_line = getattr(node, "end_lineno", None) or line
+        column, end_column = getattr(node, "col_offset", 0), getattr(node, "end_col_offset", None) or 0
+        return Location(self.file, line, self._in_characters(line, column), end_line,
+                        self._in_characters(end_line, end_column), self.__name__, caller)
+
+    def _in_characters(self, line: int, byte_column: int) -> int:
+        text = self.line_text(line)
+        return byte_column if text.isascii() else len(text.encode()[:byte_column].decode(errors="ignore"))
+
+    @cached_property
+    def _parsed(self) -> _Parsed:
+        if self.__name__ == "<lambda>":
+            self._not_found("a lambda cannot be compiled", "write it as a function with `def`")
+        if self.given_source is not None:
+            return self._parse_given(self.given_source)
+        linecache.checkcache(self.file)
+        lines = linecache.getlines(self.file, self.globals)
+        first = self.fn.__code__.co_firstlineno
+        if not lines:
+            self._not_found(f"its source is not to be found: {self.file} cannot be read",
+                            "define it in a file or a notebook, or give the text: jit(source=...)")
+        if first > len(lines):
+            self._not_found(f"{self.file} has no line {first}: it was changed after it was imported", "import it again")
+        node = _definition_at(lines, first, self.fn.__name__)
+        if node is None:
+            self._not_found(f"line {first} of {self.file} does not define it: the file was changed after its import",
+                            "import it again, or give the text: jit(source=...)")
+        return _Parsed(node, lines, 0)
+
+    def _parse_given(self, text: str) -> _Parsed:
+        text = text if text[:1] not in " \t" else textwrap.dedent(text)
+        try:
+            module = ast.parse(text)
+        except SyntaxError as error:
+            self._not_found(f"the text given as `source` is no Python: {error.msg} (line {error.lineno})",
+                            "give the text that was executed")
+        found = [n for n in ast.walk(module) if isinstance(n, ast.FunctionDef) and n.name == self.fn.__name__]
+        first = self.fn.__code__.co_firstlineno
+        exact = [n for n in found if first in (n.lineno, *(d.lineno for d in n.decorator_list[:1]))]
+        if len(exact or found) != 1:
+            self._not_found(f"the text given as `source` has {len(found)} definitions of it", "give the text of one")
+        node = (exact or found)[0]
+        shift = first - min([node.lineno, *(d.lineno for d in node.decorator_list)])
+        return _Parsed(ast.increment_lineno(node, shift), text.splitlines(keepends=True), shift)
+
+    def _not_found(self, what: str, cure: str) -> NoReturn:
+        code = self.fn.__code__
+        raise SourceNotFoundError(f"cannot compile {self.__name__}: {what}; {cure}",
+                             Location(code.co_filename, code.co_firstlineno, function=self.__name__))
+
+
+_FUTURE_ANNOTATIONS = 0x1000000     # CO_FUTURE_ANNOTATIONS of Include/cpython/code.h
+
+
+def _definition_at(lines: Sequence[str], first: int, name: str) -> ast.FunctionDef | None:
+    """The definition of `name` whose first line (of the first decorator, or `def`) is `first`.
+
+    Only the function's own lines are parsed.  They keep their indentation, below an `if`, so columns stay true and
+    strings over several lines stay as they are.
+    """
+    try:
+        block = inspect.getblock(list(lines[first - 1:]))
+        head, shift = ("if True:\n", first - 2) if block[0][:1] in " \t" else ("", first - 1)
+        module = ast.parse(head + "".join(block))
+    except (SyntaxError, IndentationError):
+        return None
+    body = module.body[0].body if head and isinstance(module.body[0], ast.If) else module.body
+    node = body[0] if body else None
+    if not isinstance(node, ast.FunctionDef) or node.name != name:
+        return None
+    return ast.increment_lineno(node, shift)
+
+
+class ConstexprFunction:
+    """A plain Python function that a kernel may call with compile-time values; its result is one again.
+
+    Called outside a kernel it is the function itself.  `constexpr` arguments are unwrapped.
+    """
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        self.fn = fn
+        self.__name__ = getattr(fn, "__name__", type(fn).__name__)
+        self.__qualname__ = getattr(fn, "__qualname__", self.__name__)
+        self.__module__ = getattr(fn, "__module__", __name__)
+        self.__doc__ = fn.__doc__
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.fn(*map(unwrapped, args), **{k: unwrapped(v) for k, v in kwargs.items()})
+
+    def __get__(self, obj: object, owner: type | None = None) -> Any:
+        return self if obj is None else types.MethodType(self, obj)
+
+    def __repr__(self) -> str:
+        return f"<ConstexprFunction {self.__module__}.{self.__qualname__}>"
+
+
+def unwrapped(value: Any) -> Any:
+    """The Python value of a `constexpr`, also inside plain tuples and lists; anything else as it is."""
+    if is_constexpr_class(type(value)):
+        return unwrapped(value.value)
+    if type(value) in (tuple, list):
+        return type(value)(unwrapped(v) for v in value)
+    return value
+
+
+def visible_names(fn: SourceFunction) -> Mapping[str, Any]:
+    """Names that the function sees from outside: closure over globals (builtins are the frontend's policy)."""
+    return {**fn.globals, **fn.closure}

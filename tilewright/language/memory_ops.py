@@ -1,0 +1,168 @@
+"""`tl.load` and `tl.store` (semantics §5), with the safer rules of docs/design.md.
+
+Pointer, mask and `other`/value broadcast to one another as in NumPy; a scalar pointer takes scalars only.  A masked
+lane without `other` is zero.  int1 elements are bytes in memory: loads compare with 0, stores write 0 or 1.
+Tests: tests/lang/test_memory.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.ir.ops.attributes import Cache, Eviction
+from tilewright.language.broadcasting import broadcast_all
+from tilewright.language.builder import Builder
+from tilewright.language.builtin import builtin, tensor_member
+from tilewright.language.casting import bitcast, cast, is_nonzero
+from tilewright.language.constexpr import unwrap
+from tilewright.language.errors import LanguageTypeError, LanguageValueError
+from tilewright.language.operators import as_type
+from tilewright.language.tensor import tensor
+from tilewright.language.types import Scalar, dtype, int1, int8, pointer_type
+from tilewright.language.values import describe, emit, is_literal, known, known_bool, shape, to_tensor, with_dtype
+
+_LOAD_CACHES = ("ca", "cg", "cs", "cv")
+_STORE_CACHES = ("wb", "cg", "cs", "wt")
+_EVICTIONS = {"": Eviction.NORMAL, "evict_normal": Eviction.NORMAL, "evict_first": Eviction.FIRST,
+              "evict_last": Eviction.LAST}
+
+
+@builtin
+def load(pointer: Any, mask: Any = None, other: Any = None, boundary_check: Any = (), padding_option: Any = "",
+         cache_modifier: Any = "", eviction_policy: Any = "", volatile: Any = False, *, _builder: Builder) -> tensor:
+    """The elements at `pointer`, a pointer or a tile of pointers.
+
+    Where `mask` (int1) is false nothing is read, and the result is `other`, or zero if `other` is not given.
+    `other` is converted to the element type.  `cache_modifier` ("", ".ca", ".cg", ".cs", ".cv"), `eviction_policy`
+    ("", "evict_first", "evict_last", "evict_normal") and `volatile` are hints.
+    """
+    target = _pointer_operand(pointer, "load")
+    _refuse_block_pointer_arguments("load", boundary_check, padding_option)
+    mask, other = unwrap(mask), unwrap(other)
+    if mask is None and other is not None:
+        raise LanguageValueError("`other` cannot be provided without `mask`: it is the value of masked lanes")
+    attrs = {"cache": _cache(cache_modifier, _LOAD_CACHES, "load"), "eviction": _eviction(eviction_policy),
+             "volatile": known_bool(volatile, "volatile"), "has_mask": mask is not None, "has_other": other is not None}
+    operands, names = [target], ["pointer"]
+    element = _pointee(target)
+    if mask is not None:
+        operands.append(_mask_operand(_builder, mask))
+        names.append("mask")
+    if other is not None:
+        operands.append(_value_operand(_builder, other, element, "other"))
+        names.append("other")
+    _refuse_blocks_for_scalar_pointer(operands, names)
+    operands = broadcast_all(_builder, operands, names)
+    if element != int1:
+        return emit(_builder, "load", operands, with_dtype(operands[0], element), attrs)
+    return _load_bool(_builder, operands, attrs)
+
+
+def _load_bool(builder: Builder, operands: list[tensor], attrs: dict[str, Any]) -> tensor:
+    operands[0] = _as_bytes(builder, operands[0])
+    if attrs["has_other"]:
+        operands[2] = cast(builder, operands[2], int8)
+    return is_nonzero(builder, emit(builder, "load", operands, with_dtype(operands[0], int8), attrs))
+
+
+@builtin
+def store(pointer: Any, value: Any, mask: Any = None, boundary_check: Any = (), cache_modifier: Any = "",
+          eviction_policy: Any = "", *, _builder: Builder) -> None:
+    """Write `value`, converted to the element type, at `pointer` where `mask` (int1) is true.
+
+    Pointer, value and mask broadcast to one another; if a pointer occurs more than once, the last in row-major order
+    wins.  `cache_modifier` ("", ".wb", ".cg", ".cs", ".wt") and `eviction_policy` are hints.
+    """
+    target = _pointer_operand(pointer, "store")
+    _refuse_block_pointer_arguments("store", boundary_check, "")
+    if target.dtype.is_const():
+        raise LanguageValueError("Cannot store to a constant pointer: the parameter is annotated tl.const")
+    mask = unwrap(mask)
+    attrs = {"cache": _cache(cache_modifier, _STORE_CACHES, "store"), "eviction": _eviction(eviction_policy),
+             "has_mask": mask is not None}
+    element = _pointee(target)
+    operands, names = [target, _value_operand(_builder, value, element, "value")], ["pointer", "value"]
+    if mask is not None:
+        operands.append(_mask_operand(_builder, mask))
+        names.append("mask")
+    _refuse_blocks_for_scalar_pointer(operands, names)
+    operands = broadcast_all(_builder, operands, names)
+    if element == int1:
+        operands[0], operands[1] = _as_bytes(_builder, operands[0]), cast(_builder, operands[1], int8)
+    _builder.emit("store", [x.handle for x in operands], attrs)
+
+
+tensor_member(store)
+
+
+def _pointer_operand(pointer: Any, what: str) -> tensor:
+    value = unwrap(pointer)
+    if not isinstance(value, tensor) or not isinstance(value.dtype, pointer_type):
+        given = value.dtype if isinstance(value, tensor) else describe(value)
+        raise LanguageTypeError(f"Unsupported ptr type {given} in `tl.{what}`: a pointer or a tile of pointers is "
+                                "needed; pass the tensor itself to the kernel and add offsets to it")
+    return value
+
+
+def _pointee(pointer: tensor) -> Scalar:
+    assert isinstance(pointer.dtype, pointer_type)
+    return pointer.dtype.element_ty
+
+
+def _as_bytes(builder: Builder, pointer: tensor) -> tensor:
+    return bitcast(builder, pointer, pointer_type(int8, const=pointer.dtype.is_const()))
+
+
+def _mask_operand(builder: Builder, mask: Any) -> tensor:
+    given = to_tensor(builder, mask)
+    if given.dtype != int1:
+        raise LanguageValueError(f"Mask must have boolean scalar type: it is {given}; write `mask != 0`, or a "
+                                 "comparison such as `offsets < n`")
+    return given
+
+
+def _value_operand(builder: Builder, value: Any, element: Scalar, what: str) -> tensor:
+    """`other` or the value, converted to the element type (silently, semantics §5)."""
+    given = unwrap(value)
+    if given is None or not (isinstance(given, tensor) or is_literal(given)):
+        raise LanguageTypeError(f"`{what}` must be a number or a tensor, not {describe(value)}")
+    if is_literal(given) and isinstance(element, dtype) and element.is_floating():
+        return as_type(builder, given, element)     # rounded once, from the literal itself
+    return cast(builder, to_tensor(builder, given), element)
+
+
+def _refuse_blocks_for_scalar_pointer(operands: list[tensor], names: list[str]) -> None:
+    if shape(operands[0]):
+        return
+    for x, name in zip(operands[1:], names[1:], strict=True):
+        if shape(x):
+            raise LanguageValueError(
+                f"{name.capitalize()} argument cannot be block type if pointer argument is not a block: the pointer is "
+                f"a scalar and {name} is {x}; add offsets to the pointer, e.g. ptr + tl.arange(0, N)")
+
+
+def _refuse_block_pointer_arguments(what: str, boundary_check: Any, padding_option: Any) -> None:
+    if unwrap(boundary_check) or unwrap(padding_option):
+        raise LanguageValueError(f"`padding_option` or `boundary_check` argument is not supported by tl.{what} of a "
+                                 "pointer or a tile of pointers (they belong to block pointers); use `mask`")
+
+
+def _cache(name: Any, allowed: tuple[str, ...], what: str) -> Cache:
+    text = known(name, "cache_modifier")
+    if text is None or text == "":
+        return Cache.NONE
+    bare = text[1:] if isinstance(text, str) and text.startswith(".") else text
+    if bare not in allowed:
+        shown = ", ".join(repr("." + a) for a in allowed)
+        raise LanguageValueError(f"Cache modifier {text!r} not supported by tl.{what}; allowed are '' and {shown}")
+    return Cache(bare)
+
+
+def _eviction(name: Any) -> Eviction:
+    text = known(name, "eviction_policy")
+    if text is None:
+        return Eviction.NORMAL
+    if text not in _EVICTIONS:
+        raise LanguageValueError(f"Eviction policy {text!r} not supported; allowed are "
+                                 f"{', '.join(repr(e) for e in _EVICTIONS)}")
+    return _EVICTIONS[text]

@@ -1,0 +1,43 @@
+"""Names of the language that this version does not have yet.
+
+Each is a builtin, so that importing and decorating work, and that raises on use, naming itself; the frontend shows
+the line.  Implementing a name means to delete it here.  Tests: tests/lang/test_pending.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.language.builder import Builder
+from tilewright.language.builtin import Builtin, tensor_member
+from tilewright.language.errors import NotYetImplementedError
+
+# name: what can be done meanwhile ("" if nothing)
+_NAMES: dict[str, str] = {
+    "associative_scan": "", "cumsum": "", "cumprod": "",
+    "atomic_add": "", "atomic_and": "", "atomic_cas": "", "atomic_load": "", "atomic_max": "", "atomic_min": "",
+    "atomic_or": "", "atomic_poll": "", "atomic_store": "", "atomic_xchg": "", "atomic_xor": "",
+    "sort": "", "topk": "", "bitonic_merge": "", "flip": "", "gather": "", "histogram": "",
+    "dot_scaled": "", "map_elementwise": "write the tile operations directly",
+    "inline_asm_elementwise": "", "expect_zero": "", "aggregate_replace": "",
+    "make_block_ptr": "use pointers with a mask", "advance": "use pointers with a mask",
+    "make_tensor_descriptor": "use pointers with a mask", "load_tensor_descriptor": "use pointers with a mask",
+    "store_tensor_descriptor": "use pointers with a mask",
+}
+_METHODS = ("advance", "associative_scan", "atomic_add", "atomic_and", "atomic_cas", "atomic_load", "atomic_max",
+            "atomic_min", "atomic_or", "atomic_poll", "atomic_store", "atomic_xchg", "atomic_xor", "cumprod", "cumsum",
+            "flip", "gather", "histogram", "sort")
+
+
+def _pending(name: str, cure: str) -> Builtin:
+    def meaning(*args: Any, _builder: Builder, **kwargs: Any) -> Any:
+        raise NotYetImplementedError(f"tl.{name} is not implemented yet by this version{'; ' + cure if cure else ''}")
+
+    meaning.__name__ = meaning.__qualname__ = name
+    meaning.__doc__ = "Not implemented yet: raises NotImplementedError when it is used in a kernel."
+    return Builtin(meaning)
+
+
+PENDING: dict[str, Builtin] = {name: _pending(name, cure) for name, cure in _NAMES.items()}
+for _method in _METHODS:
+    tensor_member(PENDING[_method])

@@ -1,0 +1,194 @@
+"""What Python syntax means on language values: called by the frontend and the eager engine.
+
+Operands are tensors, Python values and constexprs.  If none is a tensor the operation is Python's, and its result a
+constexpr if one operand was (semantics §1).  Otherwise it is the language's.
+Tests: tests/lang/test_semantic.py.
+"""
+
+from __future__ import annotations
+
+import builtins
+import operator as python
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.language import comparison, operators
+from tilewright.language.builder import Builder
+from tilewright.language.constexpr import constexpr, unwrap
+from tilewright.language.errors import IncompatibleTypeErrorImpl, LanguageTypeError, LanguageValueError
+from tilewright.language.promotion import promote
+from tilewright.language.tensor import tensor
+from tilewright.language.tuples import tuple
+from tilewright.language.types import Scalar, base_type, dtype, make_type
+from tilewright.language.values import describe, emit, is_literal, shape, to_tensor
+
+_BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "Add": python.add, "Sub": python.sub, "Mult": python.mul, "Div": python.truediv, "FloorDiv": python.floordiv,
+    "Mod": python.mod, "Pow": python.pow, "BitAnd": python.and_, "BitOr": python.or_, "BitXor": python.xor,
+    "LShift": python.lshift, "RShift": python.rshift, "MatMult": python.matmul,
+}
+_UNARY: dict[str, Callable[[Any], Any]] = {
+    "USub": python.neg, "UAdd": python.pos, "Invert": python.invert, "Not": python.not_,
+}
+_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "Lt": python.lt, "LtE": python.le, "Gt": python.gt, "GtE": python.ge, "Eq": python.eq, "NotEq": python.ne,
+}
+
+
+def _fold(function: Callable[..., Any], *operands: Any) -> Any:
+    """Python's own result; a constexpr if an operand was one."""
+    values = [unwrap(x) for x in operands]
+    try:
+        result = unwrap(function(*values))
+    except ZeroDivisionError:
+        raise LanguageValueError(f"compile-time division of {values[0]!r} by zero") from None
+    except TypeError:
+        words = " and ".join(describe(v) for v in values)
+        raise LanguageTypeError(f"Python does not do `{function.__name__}` on {words}") from None
+    return constexpr(result) if any(isinstance(x, constexpr) for x in operands) else result
+
+
+def binary(builder: Builder, operator: str, lhs: Any, rhs: Any) -> Any:
+    """`lhs op rhs`; `operator` is the name of the ast node (`Add`, `FloorDiv`, ...)."""
+    left, right = unwrap(lhs), unwrap(rhs)
+    if isinstance(left, builtins.tuple | list) or isinstance(right, builtins.tuple | list):
+        return _tuple_binary(operator, left, right)
+    if not isinstance(left, tensor) and not isinstance(right, tensor):
+        return _fold(_BINARY[operator], lhs, rhs)
+    _refuse_non_numbers(operator, left, right)
+    return operators.arithmetic(builder, operator, left, right)
+
+
+def _refuse_non_numbers(operator: str, left: Any, right: Any) -> None:
+    for value in (left, right):
+        if not isinstance(value, tensor) and not is_literal(value):
+            symbol = operators.SYMBOLS.get(operator, operator)
+            raise LanguageTypeError(f"`{symbol}` takes numbers and tensors, not {describe(value)}")
+
+
+def _tuple_binary(operator: str, left: Any, right: Any) -> Any:
+    if operator == "Add" and isinstance(left, builtins.tuple | list) and isinstance(right, builtins.tuple | list):
+        return tuple((*left, *right))
+    if operator == "Mult":
+        sequence, count = (left, right) if isinstance(left, builtins.tuple | list) else (right, left)
+        if isinstance(count, int):
+            return tuple(builtins.tuple(sequence) * count)
+    raise LanguageTypeError(f"`{operators.SYMBOLS.get(operator, operator)}` does not take {describe(left)} and "
+                            f"{describe(right)}; tuples know `tuple + tuple` and `tuple * compile-time int`")
+
+
+def unary(builder: Builder, operator: str, x: Any) -> Any:
+    """`-x`, `+x`, `~x`, `not x` (`USub`, `UAdd`, `Invert`, `Not`)."""
+    value = unwrap(x)
+    if not isinstance(value, tensor):
+        return _fold(_UNARY[operator], x)
+    if operator == "UAdd":
+        return value
+    meaning = {"USub": operators.negate, "Invert": operators.invert, "Not": operators.logical_not}[operator]
+    return meaning(builder, value)
+
+
+def compare(builder: Builder, operator: str, lhs: Any, rhs: Any) -> Any:
+    """`lhs op rhs` for one comparison (`Lt` ... `NotEq`, `Is`, `IsNot`)."""
+    left, right = unwrap(lhs), unwrap(rhs)
+    if operator in ("Is", "IsNot"):
+        return constexpr(_is_same(left, right) == (operator == "Is"))
+    if not isinstance(left, tensor) and not isinstance(right, tensor):
+        return _fold(_COMPARE[operator], lhs, rhs)
+    return comparison.compare(builder, operator, left, right)
+
+
+def _is_same(left: Any, right: Any) -> bool:
+    if isinstance(left, base_type) and isinstance(right, base_type):
+        return left == right        # types are compared by content, also by `is`
+    return left is right
+
+
+logical = comparison.logical
+truth = comparison.truth
+
+
+def subscript(builder: Builder, x: Any, index: Any) -> Any:
+    """`x[index]`: of a tile only None (a new dimension) and `:`; of tuples a compile-time int or slice."""
+    value = unwrap(x)
+    if not isinstance(value, tensor):
+        return _subscript_python(x, value, index)
+    items = unwrap(index)
+    parts = list(items) if isinstance(items, builtins.tuple | list) else [items]
+    for axis, part in enumerate(unwrap(p) for p in parts):
+        if part is None:
+            sizes = shape(value)
+            value = emit(builder, "expand_dims", (value,),
+                         make_type((*sizes[:axis], 1, *sizes[axis:]), value.dtype), {"axis": axis})
+        elif not _is_full_slice(part):
+            raise LanguageTypeError(f"unsupported tensor index: {_show_index(part)}; a tile is indexed by `:` and None "
+                                    "only. To pick elements load them at other addresses, or use tl.where and tl.sum")
+        elif axis >= len(shape(value)):
+            raise LanguageValueError(f"too many indices: {unwrap(x)} has {len(shape(unwrap(x)))} dimensions")
+    return value
+
+
+def _subscript_python(x: Any, value: Any, index: Any) -> Any:
+    plain = unwrap(index)
+    if isinstance(plain, tensor):
+        raise LanguageTypeError(f"{describe(value)} is indexed by {describe(plain)}; which element is meant must be "
+                                "known when the kernel is compiled: use tl.static_range or a literal")
+    if isinstance(plain, slice):
+        plain = slice(unwrap(plain.start), unwrap(plain.stop), unwrap(plain.step))
+    try:
+        found = value[plain]
+    except (IndexError, KeyError, TypeError) as error:
+        raise LanguageTypeError(f"cannot index {describe(value)} by {plain!r}: {error}") from None
+    return constexpr(found) if isinstance(x, constexpr) and not isinstance(found, tensor) else found
+
+
+def _is_full_slice(part: Any) -> bool:
+    return isinstance(part, slice) and all(unwrap(p) is None for p in (part.start, part.stop, part.step))
+
+
+def _show_index(part: Any) -> str:
+    if isinstance(part, slice):
+        return ":".join("" if unwrap(p) is None else str(unwrap(p)) for p in (part.start, part.stop))
+    return "..." if part is Ellipsis else str(part)
+
+
+def decay(builder: Builder, value: Any) -> Any:
+    """What a plain assignment makes of a value (semantics §1).
+
+    Numbers become scalar tensors; tensors, None, types and whatever is no number's business stay; tuples decay
+    element by element; strings and functions are refused.
+    """
+    plain = unwrap(value)
+    if isinstance(plain, tensor) or plain is None or isinstance(plain, base_type):
+        return plain if isinstance(plain, tensor) else value
+    if isinstance(plain, builtins.tuple | list):
+        parts = tuple(decay(builder, v) for v in plain)
+        parts.fields = getattr(plain, "_fields", None) or getattr(plain, "fields", None)
+        return parts
+    if is_literal(plain):
+        return to_tensor(builder, plain)
+    if isinstance(plain, str) or (callable(plain) and not isinstance(plain, type)):
+        raise LanguageTypeError(f"cannot convert {describe(plain)} to a tensor: a plain assignment makes a run-time "
+                                "value; to keep it known at compile time write `name: tl.constexpr = ...`")
+    return value
+
+
+def join_types(a: Scalar, b: Scalar) -> Scalar:
+    """The promoted type of two run-time scalars, e.g. of loop bounds; equal types stay."""
+    if a == b:
+        return a
+    if not (isinstance(a, dtype) and isinstance(b, dtype)):
+        raise IncompatibleTypeErrorImpl(a, b, "a pointer does not mix with another type")
+    return promote(a, False, b, False)
+
+
+def transpose(builder: Builder, x: tensor) -> tensor:
+    """`x.T`, for rank 2 only."""
+    sizes = shape(x)
+    if len(sizes) != 2:
+        raise LanguageValueError(f"x.T needs two dimensions, but x is {x}; use tl.permute(x, ...) or tl.trans")
+    return emit(builder, "permute", (x,), make_type(sizes[::-1], x.dtype), {"order": (1, 0)})
+
+
+tensor.meaning = sys.modules[__name__]

@@ -1,0 +1,225 @@
+"""What a launch can take as a tensor: NumPy arrays, torch tensors, DLPack and `__array_interface__` objects.
+
+A *reader* turns one object into a `Pointer`: the type text of its elements, its address, the lowest and highest byte
+that its shape and strides reach, whether it may be written, and its device.  Readers are looked up by the object's
+class, once per class.  torch is never imported here: its tensors exist only where the user has imported it.
+Only public interfaces are read (`data_ptr()`, `__array_interface__`, DLPack).
+Tests: tests/runtime/test_arguments.py.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tilewright.interpret.memory import Extent
+
+CPU = "cpu"
+HIGHEST = 2**63     # the end of memory, where an object does not tell its extent
+
+
+class Pointer(NamedTuple):
+    """A tensor as a kernel sees it; `low` <= every byte of it < `high`."""
+
+    element: str            # triton's short name: fp32, bf16, i64, u8, i1 ...
+    address: int
+    low: int
+    high: int
+    writable: bool = True
+    device: str = CPU
+    owner: Any = None       # what must live until the launch has ended, where it is not the argument itself
+
+    def extent(self, name: str) -> Extent:
+        """The interpreters' form of it, called `name`."""
+        return Extent(name, self.low, self.high - self.low, self.writable)
+
+
+Reader = Callable[[Any], Pointer]
+
+# name of a dtype in NumPy, ml_dtypes or torch -> (short name, bytes)
+ELEMENTS: Mapping[str, tuple[str, int]] = MappingProxyType({
+    "bool": ("i1", 1), "int1": ("i1", 1),
+    "int8": ("i8", 1), "int16": ("i16", 2), "int32": ("i32", 4), "int64": ("i64", 8),
+    "uint8": ("u8", 1), "uint16": ("u16", 2), "uint32": ("u32", 4), "uint64": ("u64", 8),
+    "float16": ("fp16", 2), "bfloat16": ("bf16", 2), "float32": ("fp32", 4), "float64": ("fp64", 8),
+    "float8_e4m3fn": ("fp8e4nv", 1), "float8_e5m2": ("fp8e5", 1),
+    "fp16": ("fp16", 2), "bf16": ("bf16", 2), "fp32": ("fp32", 4), "fp64": ("fp64", 8),
+    "fp8e4nv": ("fp8e4nv", 1), "fp8e5": ("fp8e5", 1),
+})
+
+
+def element_of_dtype(dtype: Any) -> tuple[str, int]:
+    """Short name and size of a NumPy, torch or language dtype; TypeError for what no kernel can load."""
+    name = str(dtype).rpartition(".")[2]
+    if isinstance(dtype, np.dtype) and not dtype.isnative:
+        raise TypeError(f"elements of dtype {dtype.str!r} are in foreign byte order; convert with "
+                        ".astype(a.dtype.newbyteorder('='))")
+    if name not in ELEMENTS:
+        raise TypeError(f"elements of dtype {dtype} cannot be loaded by a kernel; there are "
+                        "bool, int8 to int64, uint8 to uint64, float16, bfloat16, float32, float64, "
+                        "float8_e4m3fn, float8_e5m2")
+    return ELEMENTS[name]
+
+
+def extent(address: int, shape: Sequence[int], byte_strides: Sequence[int], size: int) -> tuple[int, int]:
+    """The lowest byte and the byte after the highest one that a strided tensor reaches; equal if it is empty."""
+    low = high = 0
+    for count, stride in zip(shape, byte_strides, strict=True):
+        if count == 0:
+            return address, address
+        reach = (count - 1) * stride
+        if reach < 0:
+            low += reach
+        else:
+            high += reach
+    return address + low, address + high + size
+
+
+def numpy_reader() -> Reader:
+    """The reader of arrays; strides may be anything, read-only arrays are readable."""
+    elements: dict[Any, str] = {}
+
+    def read(array: Any) -> Pointer:
+        element = elements.get(array.dtype)
+        if element is None:
+            element = elements[array.dtype] = element_of_dtype(array.dtype)[0]
+        interface = array.__array_interface__
+        address, read_only = interface["data"]
+        strides = interface["strides"]
+        if strides is None:
+            return Pointer(element, address, address, address + array.nbytes, not read_only)
+        low, high = extent(address, array.shape, strides, array.itemsize)
+        return Pointer(element, address, low, high, not read_only)
+
+    return read
+
+
+def _read_masked(array: Any) -> Pointer:
+    raise TypeError("a masked array's mask would be lost in a kernel; pass .filled(value), or .data and the mask")
+
+
+def torch_reader() -> Reader:
+    """The reader of torch tensors; its table of dtypes is filled as they come."""
+    elements: dict[Any, tuple[str, int]] = {}
+
+    def read(tensor: Any) -> Pointer:
+        known = elements.get(tensor.dtype)
+        if known is None:
+            known = elements[tensor.dtype] = element_of_dtype(tensor.dtype)
+        element, size = known
+        if not tensor.is_cpu:
+            return _read_foreign(tensor, element)
+        try:
+            address = tensor.data_ptr()
+        except RuntimeError as error:
+            raise TypeError(f"a {type(tensor).__name__} of layout {tensor.layout} has no data: {error}") from error
+        if tensor.is_contiguous():
+            high = address + tensor.numel() * size
+            if not address and high:        # a fake tensor of torch's tracers
+                raise TypeError(f"a {type(tensor).__name__} has no data; launch with real tensors")
+            return Pointer(element, address, address, high)
+        low, high = extent(address, tensor.shape, [s * size for s in tensor.stride()], size)
+        return Pointer(element, address, low, high)
+
+    return read
+
+
+def _read_foreign(tensor: Any, element: str) -> Pointer:
+    """A torch tensor that is not in the CPU's memory: its device is told, its data are not looked at."""
+    device = str(tensor.device)
+    if device == "meta":
+        raise TypeError("a tensor on the meta device has no data; allocate it, or use .warmup(...) to compile only")
+    return Pointer(element, 0, 0, 0, True, device)
+
+
+def read_array_interface(thing: Any) -> Pointer:
+    """An object with `__array_interface__`, which NumPy sees without copying."""
+    array = np.asarray(thing)
+    if array.__array_interface__["data"][0] != thing.__array_interface__["data"][0]:
+        raise TypeError(f"NumPy copies an object of type {type(thing).__name__}; pass an array of its own")
+    return numpy_reader()(array)._replace(owner=array)
+
+
+_DLPACK_CPU = frozenset({1, 3, 11, 13})     # kDLCPU and host memory of CUDA, ROCm: dlpack.h, DLDeviceType
+
+
+def read_dlpack(thing: Any) -> Pointer:
+    """An object of another library that speaks DLPack."""
+    device = thing.__dlpack_device__()
+    if int(device[0]) not in _DLPACK_CPU:
+        return Pointer("i8", 0, 0, 0, True, f"DLPack device type {int(device[0])}")
+    array = np.from_dlpack(thing)
+    return numpy_reader()(array)._replace(owner=array)
+
+
+def read_data_ptr(thing: Any) -> Pointer:
+    """An object with `data_ptr()` and `dtype` only; where it does not tell its extent, it may reach everything."""
+    element, size = element_of_dtype(thing.dtype)
+    address = int(thing.data_ptr())
+    device = str(getattr(thing, "device", CPU)).partition(":")[0]
+    if hasattr(thing, "shape") and callable(getattr(thing, "stride", None)):
+        low, high = extent(address, thing.shape, [s * size for s in thing.stride()], size)
+        return Pointer(element, address, low, high, True, device)
+    return Pointer(element, address, 0, HIGHEST, True, device)
+
+
+class MockTensor:
+    """A tensor without data: its dtype, for `warmup`; counts as aligned and overlapping nothing."""
+
+    def __init__(self, dtype: Any, shape: Sequence[int] = (1,)) -> None:
+        self.dtype = dtype
+        self.shape = tuple(shape)
+
+    @staticmethod
+    def data_ptr() -> int:
+        return 0
+
+    def stride(self) -> tuple[int, ...]:
+        """The strides of a dense row-major tensor of this shape."""
+        strides = [1]
+        for size in reversed(self.shape[1:]):
+            strides.append(strides[-1] * size)
+        return tuple(reversed(strides[:len(self.shape)]))
+
+
+def read_mock(mock: Any) -> Pointer:
+    return Pointer(element_of_dtype(mock.dtype)[0], 0, 0, 0)
+
+
+class Readers:
+    """Readers by class.  `find` gives None for what is no tensor."""
+
+    def __init__(self) -> None:
+        self._numpy = numpy_reader()
+        self._torch = torch_reader()
+        self._known: dict[type, Reader | None] = {np.ndarray: self._numpy, MockTensor: read_mock}
+
+    def find(self, cls: type, value: Any) -> Reader | None:
+        """The reader for objects of class `cls`, of which `value` is one."""
+        try:
+            return self._known[cls]
+        except KeyError:
+            reader = self._known[cls] = self._choose(value)
+            return reader
+
+    def _choose(self, value: Any) -> Reader | None:
+        torch = sys.modules.get("torch")
+        if torch is not None and isinstance(value, torch.Tensor):
+            return self._torch
+        if isinstance(value, np.ma.MaskedArray):
+            return _read_masked
+        if isinstance(value, np.ndarray):
+            return self._numpy
+        if isinstance(value, type | np.generic):
+            return None
+        if callable(getattr(value, "data_ptr", None)) and hasattr(value, "dtype"):
+            return read_data_ptr
+        if hasattr(value, "__array_interface__"):
+            return read_array_interface
+        if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):
+            return read_dlpack
+        return None

@@ -1,0 +1,126 @@
+"""`driver.active`: what a program may ask about the machine that kernels run on.
+
+The answers are for programs that were written for GPUs and size their grids by them.  Which target a launch uses is
+decided by its arguments' device, not here.  `driver.set_active` puts another object in place (a program's own, or the
+stand-in of `tilewright run --on cpu`).  Importing this loads neither torch nor a target.
+Tests: tests/runtime/test_driver.py.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+# Programs divide register and fast-memory budgets by what a kernel takes to find how many of them fit at once.  The
+# budgets of a CPU core's caches stand for the latter; for registers, where a CPU has no such limit, NVIDIA's 64 Ki.
+REGISTERS = 65536
+WARP_SIZE = 32
+DEFAULT_FAST_MEMORY = 1 << 20
+
+
+@dataclass(frozen=True)
+class GPUTarget:
+    """What code is generated for; named as in triton although `backend` may be `cpu`, whose `arch` is empty."""
+
+    backend: str
+    arch: int | str
+    warp_size: int
+
+
+class Driver(Protocol):
+    """What `driver.active` answers."""
+
+    def get_current_target(self) -> GPUTarget: ...
+    def get_active_torch_device(self) -> Any: ...
+    def get_current_device(self) -> int: ...
+    def get_current_stream(self, device: int | None = None) -> int: ...
+
+
+class CpuProperties:
+    """`driver.active.utils`: properties of the machine under the names that GPU drivers use."""
+
+    def get_device_properties(self, device: int = 0) -> dict[str, int]:
+        """The numbers that programs compute an occupancy from."""
+        return {"multiprocessor_count": usable_cores(), "max_shared_mem": fast_memory(), "max_num_regs": REGISTERS,
+                "warpSize": WARP_SIZE}
+
+
+class CpuDriver:
+    """The machine's cores as one device, number 0, with one stream, number 0."""
+
+    def __init__(self) -> None:
+        self.utils = CpuProperties()
+
+    @classmethod
+    def is_active(cls) -> bool:
+        """Every machine has a CPU."""
+        return True
+
+    def get_current_target(self) -> GPUTarget:
+        return GPUTarget("cpu", "", WARP_SIZE)
+
+    def get_active_torch_device(self) -> Any:
+        """`torch.device("cpu")`; the one answer that needs torch."""
+        return importlib.import_module("torch").device("cpu")
+
+    def get_device_interface(self) -> Any:
+        """`torch.cpu`, which synchronises and counts devices as `torch.cuda` does."""
+        return importlib.import_module("torch").cpu
+
+    def get_current_device(self) -> int:
+        return 0
+
+    def set_current_device(self, device: int) -> None:
+        if device != 0:
+            raise ValueError(f"the CPU is device 0; there is no device {device}")
+
+    def get_current_stream(self, device: int | None = None) -> int:
+        """Launches on a CPU return when they are done, so all of them are in order."""
+        return 0
+
+    def get_empty_cache_for_benchmark(self) -> Any:
+        """Memory larger than the caches, to be overwritten between timed runs."""
+        return np.zeros(256 << 20, np.uint8)
+
+    def clear_cache(self, cache: Any) -> None:
+        """Push everything else out of the caches."""
+        cache.fill(0)
+
+
+class DriverChoice:
+    """The driver in use: the machine's own until another one is set."""
+
+    def __init__(self) -> None:
+        self.default: Driver = CpuDriver()
+        self.active: Driver = self.default
+
+    def set_active(self, driver: Driver) -> None:
+        """Let `driver` answer from now on, in the whole process."""
+        self.active = driver
+
+    def reset_active(self) -> None:
+        """Back to the machine's own driver."""
+        self.active = self.default
+
+
+def usable_cores() -> int:
+    """Cores that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def fast_memory() -> int:
+    """Bytes of a core's second-level cache, as far as the system tells."""
+    try:
+        size = os.sysconf("SC_LEVEL2_CACHE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        size = 0
+    return size if size > 0 else DEFAULT_FAST_MEMORY
+
+
+driver = DriverChoice()

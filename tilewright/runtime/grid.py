@@ -1,0 +1,54 @@
+"""The grid of a launch: from what stands in `kernel[...]` to three sizes.
+
+A grid is a tuple or list of one to three whole numbers, or a function of the bound arguments (a dict, compile-time
+ones included) that returns one.  A size of zero is no error: nothing runs.  More than three sizes are an error here;
+triton ignores them, and the programs that the user meant would silently not run.
+Tests: tests/runtime/test_grid.py.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from typing import Any
+
+Grid = tuple[int, int, int]
+LIMIT = 2**31 - 1       # sizes are int32 in the language (`tl.num_programs`)
+
+
+def normalise(kernel: str, grid: Any, bound: Mapping[str, Any] | None) -> Grid:
+    """Three sizes; `bound` holds the arguments by name, for a grid that is a function."""
+    given = grid
+    if callable(grid):
+        grid = grid(bound)
+    if type(grid) is not tuple:
+        if not isinstance(grid, tuple | list):
+            raise TypeError(_not_a_grid(kernel, grid, from_function=callable(given)))
+        grid = tuple(grid)
+    if not 1 <= len(grid) <= 3:
+        raise ValueError(f"{kernel}: a grid has 1 to 3 sizes, not {len(grid)}: {grid!r}; "
+                         "fold the rest into one of them and split it with // and % in the kernel")
+    sizes = [size if type(size) is int else _whole(kernel, size, grid) for size in grid]
+    for size in sizes:
+        if size < 0:
+            raise ValueError(f"{kernel}: a grid's sizes are >= 0, not {size} in {grid!r}")
+        if size > LIMIT:
+            raise ValueError(f"{kernel}: a grid's sizes are at most {LIMIT}, not {size} in {grid!r}")
+    return (*sizes, *(1,) * (3 - len(sizes)))  # type: ignore[return-value]
+
+
+def _whole(kernel: str, size: Any, grid: Any) -> int:
+    """A size that is not a plain int: NumPy's and constexpr's whole numbers are taken, others are errors."""
+    try:
+        if isinstance(size, bool):
+            raise TypeError
+        return operator.index(size)
+    except TypeError:
+        raise TypeError(f"{kernel}: a grid's sizes are whole numbers, not {size!r} of type {type(size).__name__} in "
+                        f"{grid!r}; use // or triton.cdiv for a division") from None
+
+
+def _not_a_grid(kernel: str, grid: Any, from_function: bool) -> str:
+    came = f"the grid function returned {grid!r}" if from_function else f"got {grid!r}"
+    cure = f"write ({grid!r},)" if isinstance(grid, int) and not isinstance(grid, bool) else "write (n,)"
+    return f"{kernel}: a grid is a tuple of 1 to 3 sizes or a function that returns one; {came}; {cure}"

@@ -1,0 +1,308 @@
+"""`jit`: from a Python function to a kernel that is launched as `kernel[grid](*args)`.
+
+A launch binds the arguments, turns them into a key (`specialize`), and looks the key up.  An unknown key is lowered
+to tile IR; what that writes, together with the arguments' extents, decides the launch facts, and for each combination
+of facts there is one compiled kernel.  What the code read beside its arguments (globals, closure cells, callees) is
+guarded by identity: if one is another object now, the kernel is compiled again.
+
+Environment variables count when a kernel is decorated, `knobs.scope` counts at the launch.
+Tests: tests/runtime/test_jit.py, tests/errors/launch.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+from tilewright.language.function import Name, ParamKind, SourceFunction
+from tilewright.language.options import Options, Signature
+from tilewright.runtime import knobs
+from tilewright.runtime.arguments import CPU
+from tilewright.runtime.devices import DEVICES
+from tilewright.runtime.grid import Grid, normalise
+from tilewright.runtime.launch import CompiledKernel, Facts, check_devices, check_writable, facts_of
+from tilewright.runtime.launch_options import NAMES, make_options, unknown_keyword
+from tilewright.runtime.specialize import Specializer, Split, typed
+
+if TYPE_CHECKING:
+    from tilewright.compile import Lowered
+    from tilewright.frontend import Dependencies
+    from tilewright.interpret.eager_run import EagerProgram
+
+
+class Entry:
+    """What is known of one key: its tile IR, what that read, and a compiled kernel for each combination of facts."""
+
+    __slots__ = ("guards", "kernels", "lowered")
+
+    def __init__(self, lowered: Lowered, guards: Dependencies) -> None:
+        self.lowered = lowered
+        self.guards = guards
+        self.kernels: dict[Facts, CompiledKernel] = {}
+
+
+class Specialization:
+    """What a `repr=` function gets: the kernel's name and its compile-time arguments by name."""
+
+    def __init__(self, name: str, constants: Mapping[str, Any], signature: Signature) -> None:
+        self.name = name
+        self.constants = constants
+        self.signature = signature
+
+
+class JITFunction(SourceFunction):
+    """A kernel, or a function that kernels call.  `kernel[grid](*args, **kwargs)` launches it."""
+
+    def __init__(self, fn: Callable[..., Any], version: object = None,
+                 do_not_specialize: Iterable[Name] | None = None,
+                 do_not_specialize_on_alignment: Iterable[Name] | None = None, debug: bool | None = None,
+                 noinline: bool | None = None, repr: Callable[[Specialization], str] | None = None,
+                 launch_metadata: Callable[..., Any] | None = None, source: str | None = None) -> None:
+        super().__init__(fn, source=source, noinline=bool(noinline), do_not_specialize=do_not_specialize or (),
+                         do_not_specialize_on_alignment=do_not_specialize_on_alignment or ())
+        self.version = version
+        self.debug = debug
+        self.launch_metadata = launch_metadata      # kept for launch hooks
+        self._repr = repr
+        self._settings = knobs.snapshot()
+        self._entries: dict[Any, Entry] = {}
+        self._lock = threading.RLock()
+
+    # -- launching --------------------------------------------------------------------------------------------------
+
+    def __getitem__(self, grid: Any) -> Callable[..., CompiledKernel | None]:
+        return lambda *args, **kwargs: self._launch(grid, args, kwargs)
+
+    def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> CompiledKernel | None:
+        """Launch as `kernel[grid](*args, **kwargs)` does; `warmup=True` compiles only."""
+        return self.warmup(*args, grid=grid, **kwargs) if warmup else self._launch(grid, args, kwargs)
+
+    def warmup(self, *args: Any, grid: Any = None, **kwargs: Any) -> CompiledKernel | None:
+        """Compile for these arguments and launch nothing; dtypes (torch's, NumPy's, tl's) stand for tensors."""
+        values, given = self.bind(args, kwargs)
+        split = self.specializer.split(values, mock=True)
+        if self._interprets():
+            return None
+        check_devices(self.__name__, self.slot_names(split), split.pointers)
+        return self._compiled(values, given, split)
+
+    def _launch(self, grid: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> CompiledKernel | None:
+        values, given = self.bind(args, kwargs)
+        split = self.specializer.split(values)
+        bound = dict(zip(self.arg_names, values, strict=True)) if callable(grid) else None
+        sizes = normalise(self.__name__, grid, bound)
+        for _, pointer in split.pointers:
+            if pointer.device is not CPU:
+                check_devices(self.__name__, self.slot_names(split), split.pointers)
+        if self._interprets():
+            return self._interpret(sizes, values, given, split)
+        kernel = self._compiled(values, given, split)
+        for _, pointer in split.pointers:
+            if not pointer.writable:
+                check_writable(self.__name__, self.slot_names(split), split.pointers, kernel.written)
+        kernel.launch(sizes, split.slots)
+        return kernel
+
+    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], Mapping[str, Any]]:
+        """The value of each parameter, and the options of the launch."""
+        params, values = self.params, list(args)
+        if len(values) > self._most_positional:
+            values = self._spread_positional(values)
+        elif not kwargs and len(values) == len(params) and not self._is_variadic:
+            return values, kwargs
+        taken = 0
+        for param in params[len(values):]:
+            if param.name in kwargs:
+                values.append(kwargs[param.name])
+                taken += 1
+            elif param.has_default:
+                values.append(param.default)
+            elif param.kind is ParamKind.VARIADIC:
+                values.append(())
+            else:
+                raise self._missing(args, kwargs)
+        if taken == len(kwargs):
+            return values, {}
+        return values, self._options_among(args, kwargs)
+
+    def _options_among(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The keyword arguments that are no parameters; an error if one is given twice or is no option."""
+        names = self.arg_names
+        given: dict[str, Any] = {}
+        for name, value in kwargs.items():
+            if name in names[:len(args)]:
+                raise TypeError(f"{self.__name__}() got multiple values for argument {name!r}")
+            if name in names:
+                continue
+            if name not in NAMES:
+                raise unknown_keyword(self.__name__, name, names)
+            given[name] = value
+        return given
+
+    def _spread_positional(self, values: list[Any]) -> list[Any]:
+        """Positional values beyond the parameters: into `*args` if there is one, else an error."""
+        count = self._most_positional
+        if self._is_variadic:
+            return [*values[:count], tuple(values[count:])]
+        raise TypeError(f"{self.__name__}() takes {count} positional argument{'s' if count != 1 else ''} but "
+                        f"{len(values)} were given; its parameters are {', '.join(self.arg_names)}")
+
+    def _missing(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> TypeError:
+        names = [p.name for p in self.params[len(args):]
+                 if p.name not in kwargs and not p.has_default and p.kind is not ParamKind.VARIADIC]
+        listed = ", ".join(map(repr, names))
+        return TypeError(f"{self.__name__}() missing {len(names)} required argument{'s' if len(names) != 1 else ''}: "
+                         f"{listed}; its parameters are {', '.join(self.arg_names)}")
+
+    # -- compiling --------------------------------------------------------------------------------------------------
+
+    def _compiled(self, values: Sequence[Any], given: Mapping[str, Any], split: Split) -> CompiledKernel:
+        """The kernel for these arguments, from the cache or compiled now."""
+        overridden = knobs.overrides()
+        key = (split.atoms, _options_key(given) if given else (), _code_key(overridden) if overridden else ())
+        entry = self._entries.get(key)
+        if entry is None or not entry.guards.hold():
+            entry = self._lowered(key, values, given, split)
+        facts = facts_of(split.pointers, entry.lowered.written)
+        kernel = entry.kernels.get(facts)
+        return kernel if kernel is not None else self._finished(entry, facts, values, split)
+
+    def _lowered(self, key: Any, values: Sequence[Any], given: Mapping[str, Any], split: Split) -> Entry:
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is not None and entry.guards.hold():
+                return entry
+            from tilewright.compile import lower  # the compiler is loaded by the first compilation
+            from tilewright.frontend import dependencies
+            settings = self.settings()
+            guards = dependencies(self, values)
+            lowered = lower(self, self.specializer.signature(split.atoms, values, False, False),
+                            self.options(given), check=settings["check"])
+            entry = self._entries[key] = Entry(lowered, guards)
+            return entry
+
+    def _finished(self, entry: Entry, facts: Facts, values: Sequence[Any], split: Split) -> CompiledKernel:
+        with self._lock:
+            if facts in entry.kernels:
+                return entry.kernels[facts]
+            from tilewright.compile import finish
+            settings = self.settings()
+            target = DEVICES.cpu(settings["num_threads"])
+            lowered = entry.lowered.with_facts(*facts)
+            code = finish(lowered, target, check=settings["check"], dump=self._dump(settings))
+            kernel = CompiledKernel(code, target.load(code), lowered.options, self.specializer, split.atoms, facts,
+                                    lowered.written, self._kernel_name(split, values))
+            entry.kernels[facts] = kernel
+            return kernel
+
+    def _kernel_name(self, split: Split, values: Sequence[Any]) -> str:
+        if self._repr is None:
+            return self.__name__
+        constants = {rule.name: value for rule, atom, value in
+                     zip(self.specializer.rules, split.atoms, values, strict=True) if atom[0] == "="}
+        signature = self.specializer.signature(split.atoms, values, False, False)
+        return str(self._repr(Specialization(self.__name__, constants, signature)))
+
+    def _dump(self, settings: Mapping[str, Any]) -> Callable[[str, str], None] | None:
+        """A writer of stages under the directory of the knob `dump_dir`, when the knob `dump` is on."""
+        if not settings["dump"]:
+            return None
+        folder = Path(settings["dump_dir"]) / self.__name__
+        folder.mkdir(parents=True, exist_ok=True)
+        count = iter(range(1000))
+        return lambda stage, text: (folder / f"{next(count):02}-{stage}.txt").write_text(text) and None
+
+    # -- the eager engine --------------------------------------------------------------------------------------------
+
+    def _interprets(self) -> bool:
+        overridden = knobs.overrides()
+        return bool(overridden["interpret"] if "interpret" in overridden else self._settings["interpret"])
+
+    def _interpret(self, grid: Grid, values: Sequence[Any], given: Mapping[str, Any], split: Split) -> None:
+        signature = self.specializer.signature(split.atoms, values, False, False)
+        names = self.slot_names(split)
+        extents = [p.extent(names[slot]) for slot, p in split.pointers]
+        self._eager.run(signature, self.options(given), grid, split.slots, extents)
+
+    @cached_property
+    def _eager(self) -> EagerProgram:
+        from tilewright.interpret.eager_run import EagerProgram
+        return EagerProgram(self)
+
+    # -- what others ask ----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def specializer(self) -> Specializer:
+        return Specializer(self.__name__, self.params)
+
+    @cached_property
+    def arg_names(self) -> list[str]:
+        return [p.name for p in self.params]
+
+    @cached_property
+    def _is_variadic(self) -> bool:
+        return any(p.kind is ParamKind.VARIADIC for p in self.params)
+
+    @cached_property
+    def _most_positional(self) -> int:
+        return sum(p.kind in (ParamKind.POSITIONAL, ParamKind.POSITIONAL_ONLY) for p in self.params)
+
+    @property
+    def src(self) -> str:
+        """The source text from `def` on."""
+        return self.source
+
+    def settings(self) -> Mapping[str, Any]:
+        """The knobs that count for a launch now."""
+        return {**self._settings, **knobs.overrides()}
+
+    def options(self, given: Mapping[str, Any]) -> Options:
+        """The compiler's options for a launch with these option keywords."""
+        return make_options(self.__name__, given, self.debug, self.settings())
+
+    def slot_names(self, split: Split) -> list[str]:
+        """The parameter that each slot belongs to; elements of tuples are `name[0]`."""
+        names: list[str] = []
+        for rule, atom in zip(self.specializer.rules, split.atoms, strict=True):
+            _add_slot_names(rule.name, atom, names)
+        return names
+
+
+def _add_slot_names(name: str, atom: Any, names: list[str]) -> None:
+    if isinstance(atom, str):
+        names.append(name)
+    elif atom[0] == "tuple":
+        for index, item in enumerate(atom[2:]):
+            _add_slot_names(f"{name}[{index}]", item, names)
+
+
+def _options_key(given: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple((name, *(typed(tuple(sorted(value.items()))) if isinstance(value, dict) else typed(value)))
+                 for name, value in given.items())
+
+
+def _code_key(overridden: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple((name, value) for name, value in sorted(overridden.items()) if knobs.TABLE[name].affects_code)
+
+
+@overload
+def jit(fn: Callable[..., Any]) -> JITFunction: ...
+@overload
+def jit(*, version: object = ..., repr: Callable[[Specialization], str] | None = ...,
+        launch_metadata: Callable[..., Any] | None = ..., do_not_specialize: Iterable[Name] | None = ...,
+        do_not_specialize_on_alignment: Iterable[Name] | None = ..., debug: bool | None = ...,
+        noinline: bool | None = ..., source: str | None = ...) -> Callable[[Callable[..., Any]], JITFunction]: ...
+def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Make a Python function a kernel: `@jit` or `@jit(do_not_specialize=["n"])`.
+
+    `do_not_specialize` and `do_not_specialize_on_alignment` name parameters (or give their indices) whose values must
+    not lead to new compilations; `debug` turns `tl.device_assert` on; `noinline`, `version` and `launch_metadata` are
+    taken as triton takes them; `repr` gives the compiled kernel its name; `source` is the text of a function that was
+    made by `exec`.
+    """
+    if fn is None:
+        return lambda function: jit(function, **options)
+    return JITFunction(fn.fn if isinstance(fn, SourceFunction) else fn, **options)

@@ -1,0 +1,125 @@
+"""The knobs: one typed table, and the only place of the package that reads the environment.
+
+A knob has a name, the environment variables that set it (`TILEWRIGHT_X` wins over `TRITON_X` of the same meaning), a
+kind, a default, and whether it changes generated code.  `scope(name=value)` overrides knobs in a block of code, in the
+current context only (other threads are not touched).  `read` looks at the override, then the environment, then the
+default.  A kernel takes a `snapshot` of the environment when it is decorated, as triton does for `TRITON_INTERPRET`;
+an override by `scope` counts at the launch.
+Tests: tests/runtime/test_knobs.py.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """One row of the table; `kind` is bool, int or str, `default` is what counts when no variable is set."""
+
+    name: str
+    variables: tuple[str, ...]
+    kind: type
+    default: Any
+    affects_code: bool
+    doc: str
+
+
+TABLE: Mapping[str, Knob] = MappingProxyType({k.name: k for k in (
+    Knob("interpret", ("TILEWRIGHT_INTERPRET", "TRITON_INTERPRET"), bool, False, False,
+         "Run kernels step by step in Python (the eager engine) instead of compiling them."),
+    Knob("debug", ("TILEWRIGHT_DEBUG", "TRITON_DEBUG"), bool, False, True,
+         "Turn `tl.device_assert` and `assert` on in kernels that do not say `debug=` themselves."),
+    Knob("default_fp_fusion", ("TILEWRIGHT_DEFAULT_FP_FUSION", "TRITON_DEFAULT_FP_FUSION"), bool, False, True,
+         "Let a multiplication and an addition become one fma when a launch does not say `enable_fp_fusion=`."),
+    Knob("f32_default", ("TILEWRIGHT_F32_DEFAULT", "TRITON_F32_DEFAULT"), str, "", True,
+         "Precision of float32 `tl.dot` that does not say `input_precision=` (ieee, tf32, tf32x3, bf16x3, bf16x6)."),
+    Knob("allow_non_constexpr_globals",
+         ("TILEWRIGHT_ALLOW_NON_CONSTEXPR_GLOBALS", "TRITON_ALLOW_NON_CONSTEXPR_GLOBALS"), bool, False, True,
+         "Let kernels read any global as a constant."),
+    Knob("num_threads", ("TILEWRIGHT_NUM_THREADS",), int, 0, False,
+         "Threads that run the programs of a grid on the CPU; 0 means all cores of this process."),
+    Knob("check", ("TILEWRIGHT_CHECK",), int, 1, False,
+         "IR verification: 0 none, 1 after the frontend and before code generation, 2 after every pass."),
+    Knob("dump", ("TILEWRIGHT_KERNEL_DUMP", "TRITON_KERNEL_DUMP"), bool, False, False,
+         "Write every stage of each compiled kernel into `dump_dir`."),
+    Knob("dump_dir", ("TILEWRIGHT_DUMP_DIR", "TRITON_DUMP_DIR"), str, "tilewright-dump", False,
+         "Directory for `dump`."),
+    Knob("version", ("TILEWRIGHT_TRITON_VERSION",), str, "3.6.0", False,
+         "`__version__` that the package shows under the name `triton`."),
+)})
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+_overrides: ContextVar[Mapping[str, Any]] = ContextVar("tilewright_knobs", default=_NOTHING)
+_TRUE = frozenset({"1", "true", "on", "yes", "y"})
+_FALSE = frozenset({"0", "false", "off", "no", "n", ""})
+
+
+def parse(knob: Knob, text: str, variable: str) -> Any:
+    """The value of `knob` that `text`, found in the environment as `variable`, stands for."""
+    word = text.strip()
+    if knob.kind is bool:
+        if word.lower() in _TRUE | _FALSE:
+            return word.lower() in _TRUE
+        raise ValueError(f"{variable}={text!r}: expected one of 1, true, on, yes or 0, false, off, no")
+    if knob.kind is int:
+        try:
+            return int(word)
+        except ValueError:
+            raise ValueError(f"{variable}={text!r}: expected a whole number") from None
+    return word
+
+
+def from_environment(name: str) -> Any:
+    """The knob's value by environment and default, overrides left out."""
+    knob = TABLE[name]
+    for variable in knob.variables:
+        text = os.environ.get(variable)
+        if text is not None:
+            return parse(knob, text, variable)
+    return knob.default
+
+
+def read(name: str) -> Any:
+    """The knob's value now: override, else environment, else default."""
+    overrides = _overrides.get()
+    return overrides[name] if name in overrides else from_environment(name)
+
+
+def snapshot() -> Mapping[str, Any]:
+    """All knobs by environment and default (a decorated kernel keeps this)."""
+    return MappingProxyType({name: from_environment(name) for name in TABLE})
+
+
+def overrides() -> Mapping[str, Any]:
+    """What `scope` overrides here and now; the same empty mapping object when nothing is."""
+    return _overrides.get()
+
+
+@contextmanager
+def scope(**values: Any) -> Iterator[None]:
+    """Override knobs inside a `with` block: `with knobs.scope(interpret=True): ...`."""
+    for name, value in values.items():
+        if name not in TABLE:
+            raise KeyError(f"no knob {name!r}; there are {', '.join(TABLE)}")
+        kind = TABLE[name].kind
+        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+            raise TypeError(f"knob {name} takes {kind.__name__}, not {type(value).__name__}")
+    token = _overrides.set(MappingProxyType({**_overrides.get(), **values}))
+    try:
+        yield
+    finally:
+        _overrides.reset(token)
+
+
+def __getattr__(name: str) -> Any:
+    """`knobs.interpret` reads the knob `interpret`."""
+    if name in TABLE:
+        return read(name)
+    raise AttributeError(f"no knob {name!r}; there are {', '.join(TABLE)}")

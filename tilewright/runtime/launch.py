@@ -1,0 +1,138 @@
+"""A compiled kernel, the facts of a launch, and the launch itself.
+
+The facts come from the extents of the pointer arguments (docs/design.md, Launch facts): `disjoint`, that nothing which
+a written argument reaches overlaps another argument, and `wide`, that some argument reaches 2**30 elements or more.
+Tests: tests/runtime/test_launch.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, NoReturn
+
+from tilewright.analysis.written import Written
+from tilewright.language.options import Options
+from tilewright.runtime.arguments import CPU, ELEMENTS, Pointer
+from tilewright.runtime.grid import Grid, normalise
+from tilewright.runtime.specialize import Atom, Specializer
+from tilewright.targets.base import CodeObject, LoadedKernel
+
+WIDE_ELEMENTS = 2**30
+_SIZES = dict(ELEMENTS.values())
+Pointers = Sequence[tuple[int, Pointer]]
+
+
+class Facts(NamedTuple):
+    """What a launch promises; part of the key."""
+
+    disjoint: bool
+    wide: bool
+
+
+def facts_of(pointers: Pointers, written: Written) -> Facts:
+    """The facts that hold for these arguments in a kernel that writes `written`."""
+    wide = any(p.high - p.low >= WIDE_ELEMENTS and p.high - p.low >= WIDE_ELEMENTS * _SIZES[p.element]
+               for _, p in pointers)
+    if written.anything:
+        return Facts(False, wide)
+    for slot, p in pointers:
+        if slot in written.params:
+            for other_slot, other in pointers:
+                if p.low < other.high and other.low < p.high and other_slot != slot:
+                    return Facts(False, wide)
+    return Facts(True, wide)
+
+
+def check_writable(kernel: str, names: Sequence[str], pointers: Pointers, written: Written) -> None:
+    """ValueError if a read-only array stands where the kernel stores."""
+    for slot, p in pointers:
+        if not p.writable and slot in written.params:
+            raise ValueError(f"{kernel}: parameter {names[slot]!r} is a read-only array, and the kernel stores to it; "
+                             "pass a writable one, for example a copy: array.copy()")
+
+
+def check_devices(kernel: str, names: Sequence[str], pointers: Pointers) -> None:
+    """The error for tensors that are not all in the CPU's memory."""
+    devices = {p.device: names[slot] for slot, p in reversed(pointers)}
+    if len(devices) > 1:
+        _refuse_mixed(kernel, devices)
+    for device, name in devices.items():
+        if device != CPU:
+            raise ValueError(f"{kernel}: parameter {name!r} is on {device}, and this version compiles for the CPU "
+                             "only; pass a CPU tensor: x.cpu()")
+
+
+def _refuse_mixed(kernel: str, devices: Mapping[str, str]) -> NoReturn:
+    where = ", ".join(f"{name!r} is on {device}" for device, name in devices.items())
+    raise ValueError(f"{kernel}: the tensors of a launch are all on one device; {where}; "
+                     "move them with .to(device)")
+
+
+@dataclass(frozen=True, slots=True)
+class KernelMetadata:
+    """Facts of a compiled kernel, as attributes (`kernel.metadata.num_warps`)."""
+
+    name: str
+    target: str
+    num_warps: int
+    num_stages: int
+    num_ctas: int
+    maxnreg: int | None
+    debug: bool
+    enable_fp_fusion: bool
+    shared: int
+    written_params: tuple[str, ...]
+
+
+class CompiledKernel:
+    """Machine code of one specialisation, in memory.  `compiled[grid](*all_arguments)` launches it again."""
+
+    def __init__(self, code: CodeObject, loaded: LoadedKernel, options: Options, specializer: Specializer,
+                 atoms: tuple[Atom, ...], facts: Facts, written: Written, name: str) -> None:
+        self.code = code
+        self.name = name
+        self.asm: Mapping[str, str | bytes] = code.texts
+        self.facts = facts
+        self.written = written
+        names = code.metadata["param_names"]
+        self.metadata = KernelMetadata(
+            name, code.target, options.num_warps, options.num_stages, options.num_ctas, options.maxnreg,
+            options.debug, options.enable_fp_fusion, code.metadata.get("shared_bytes", 0),
+            tuple(names[i] for i in sorted(written.params)))
+        self._names = names
+        self._loaded = loaded
+        self._specializer = specializer
+        self._atoms = atoms
+
+    def launch(self, grid: Grid, slots: Sequence[int]) -> None:
+        """Run every program of `grid`, if there is one."""
+        if grid[0] and grid[1] and grid[2]:
+            self._loaded.launch(grid, slots)
+
+    def __getitem__(self, grid: Any) -> Any:
+        sizes = normalise(self.name, grid, None)
+        return lambda *args: self._launch_again(sizes, args)
+
+    def _launch_again(self, grid: Grid, args: Sequence[Any]) -> CompiledKernel:
+        """Launch with all arguments, compile-time ones included; they have to be those it was compiled for."""
+        rules = self._specializer.rules
+        if len(args) != len(rules):
+            raise TypeError(f"{self.name}: a compiled kernel takes all {len(rules)} arguments "
+                            f"({', '.join(r.name for r in rules)}), not {len(args)}")
+        split = self._specializer.split(args)
+        for rule, have, want in zip(rules, split.atoms, self._atoms, strict=True):
+            if have != want:
+                raise ValueError(f"{self.name}: parameter {rule.name!r} is {have}, but this kernel was compiled for "
+                                 f"{want}; launch the @jit function instead")
+        check_devices(self.name, self._names, split.pointers)
+        check_writable(self.name, self._names, split.pointers, self.written)
+        facts = facts_of(split.pointers, self.written)
+        if (self.facts.disjoint and not facts.disjoint) or (facts.wide and not self.facts.wide):
+            raise ValueError(f"{self.name}: these tensors overlap or are larger than those it was compiled for; "
+                             "launch the @jit function instead")
+        self.launch(grid, split.slots)
+        return self
+
+    def __repr__(self) -> str:
+        return f"<CompiledKernel {self.name} for {self.code.target}>"

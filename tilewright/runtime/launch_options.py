@@ -1,0 +1,88 @@
+"""Options of a launch: which keyword arguments are options, their checks, and the `Options` that the compiler gets.
+
+An option that is not given, or given as None, has its default: of `@jit(debug=...)`, else of the knobs, else of
+`Options`.  Names that only a GPU target has a use for are checked and kept in the key.
+Tests: tests/runtime/test_launch_options.py.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tilewright.language.options import Options
+
+PRECISIONS = ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6")
+# options of NVIDIA launches without a meaning on other targets, and the types of their values
+_GPU_ONLY: Mapping[str, tuple[type, ...]] = {
+    "launch_cooperative_grid": (bool,), "launch_pdl": (bool,), "warp_size": (int,), "ptx_version": (int,),
+    "max_num_imprecise_acc_default": (int,), "arch": (str, int), "extern_libs": (dict, tuple),
+}
+NAMES = frozenset({"num_warps", "num_stages", "num_ctas", "maxnreg", "debug", "sanitize_overflow",
+                   "enable_fp_fusion", "default_dot_input_precision", *_GPU_ONLY})
+
+
+def unknown_keyword(kernel: str, name: str, parameters: Iterable[str]) -> KeyError:
+    """The error for a keyword that is neither a parameter nor an option, with the names that look like it."""
+    known = [*parameters, *sorted(NAMES)]
+    near = difflib.get_close_matches(name, known, 3, 0.6)
+    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"parameters and options: {', '.join(known)}"
+    return _Readable(f"Keyword argument {name} was specified but unrecognised (in a launch of {kernel}); {hint}")
+
+
+class _Readable(KeyError):
+    """A KeyError that shows its message as it is, without the quotes of `repr`."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+def _power_of_two(value: Any) -> bool:
+    return type(value) is int and value > 0 and value & (value - 1) == 0
+
+
+def _check(kernel: str, name: str, value: Any) -> None:
+    """TypeError or ValueError for an option's value that no target accepts."""
+    if name in ("num_warps", "num_ctas"):
+        if not _power_of_two(value):
+            raise ValueError(f"{kernel}: {name} must be a power of 2, not {value!r}")
+    elif name in ("num_stages", "maxnreg"):
+        if type(value) is not int or value < 0:
+            raise ValueError(f"{kernel}: {name} must be an int >= 0, not {value!r}")
+    elif name in ("debug", "sanitize_overflow", "enable_fp_fusion"):
+        if not isinstance(value, bool | int):
+            raise TypeError(f"{kernel}: {name} must be a bool, not {value!r}")
+    elif name == "default_dot_input_precision":
+        if value not in PRECISIONS:
+            raise ValueError(f"{kernel}: {name} must be one of {', '.join(PRECISIONS)}, not {value!r}")
+    elif not isinstance(value, _GPU_ONLY[name]):
+        kinds = " or ".join(t.__name__ for t in _GPU_ONLY[name])
+        raise TypeError(f"{kernel}: {name} must be {kinds}, not {value!r}")
+
+
+def make_options(kernel: str, given: Mapping[str, Any], debug: bool | None, settings: Mapping[str, Any]) -> Options:
+    """The options of a launch; `debug` is the decorator's, `settings` are the knobs that count for it."""
+    values: dict[str, Any] = {
+        "debug": bool(settings["debug"] if debug is None else debug),
+        "enable_fp_fusion": settings["default_fp_fusion"],
+    }
+    if settings["f32_default"]:
+        values["default_dot_input_precision"] = settings["f32_default"]
+    extra: list[tuple[str, Any]] = []
+    if settings["allow_non_constexpr_globals"]:
+        extra.append(("allow_non_constexpr_globals", True))
+    for name, value in given.items():
+        if value is None:
+            continue
+        _check(kernel, name, value)
+        if name in _GPU_ONLY:
+            extra.append((name, _frozen(value)))
+        else:
+            values[name] = bool(value) if name in ("debug", "sanitize_overflow", "enable_fp_fusion") else value
+    _check(kernel, "default_dot_input_precision", values.get("default_dot_input_precision", PRECISIONS[0]))
+    return Options(**values, extra=tuple(sorted(extra)))
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(sorted(value.items())) if isinstance(value, dict) else value

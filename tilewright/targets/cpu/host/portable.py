@@ -1,0 +1,271 @@
+"""Loading and launching CPU kernels anywhere Python runs: llvmlite's loader and Python threads.
+
+A kernel is `void entry(ptr slots, i64 first, i64 last, ptr context)` and runs the programs first..last-1.  The
+context is 16 words: grid x, y, z; scratch; status; print callback; cancel word; the rest is reserved.
+Before: a `CodeObject` of the cpu target.  After `launch`: every program has run, or an error has been raised and no
+thread is in the kernel any more.  Any number of Python threads may launch at once.
+Tests: tests/targets/cpu_host/test_portable.py.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tilewright.diagnostics import KernelAssertionError, Location, render
+from tilewright.targets.base import CodeObject, LoadedKernel
+from tilewright.targets.cpu.host.pool import Ranges, ThreadPool
+from tilewright.targets.cpu.host.printing import PrintSite
+from tilewright.targets.llvm.toolchain import Loader
+
+_ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+_PRINT = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+_FRAME = ctypes.c_int64 * 32
+_STATUS, _CANCEL = 16, 24      # words of a frame; the context is words 0..15
+_ALIGN = 64
+
+# Less work than this stays on the caller: sharing costs 50-80 us on the reference machine, 2 vCPUs (2026-11-30).
+WORTH_HELP_NS = 150_000
+# Work expected to take so many times longer is shared at once, without measuring a first part again.
+_SURE = 10
+# A part handed to a thread lasts at least so long: each is a native call that takes and gives the interpreter lock.
+_PART_NS = 25_000
+# What such a call costs by itself.
+_CALL_NS = 400
+# The longest native call between two looks at Ctrl-C, for kernels that do not poll.
+SLICE_NS = 20_000_000
+
+
+class Frame:
+    """What one thread passes to native code: context, status and cancel words, and its scratch memory."""
+
+    def __init__(self, scratch_bytes: int) -> None:
+        self.words = _FRAME()
+        self.address = ctypes.addressof(self.words)
+        self._scratch = ctypes.create_string_buffer(scratch_bytes + _ALIGN) if scratch_bytes else None
+        if self._scratch is not None:
+            self.words[3] = -(-ctypes.addressof(self._scratch) // _ALIGN) * _ALIGN
+
+    def prepare(self, grid: tuple[int, int, int], callback: int, owner: Frame) -> None:
+        """Fill the context for a launch whose status and cancel words are `owner`'s."""
+        words = self.words
+        words[0], words[1], words[2] = grid
+        words[4] = owner.address + 8 * _STATUS
+        words[5] = callback
+        words[6] = owner.address + 8 * _CANCEL
+        if owner is self:
+            words[_STATUS] = 0
+            words[_CANCEL] = 0
+
+    def cancel(self) -> None:
+        self.words[_CANCEL] = 1
+
+    @property
+    def stopped(self) -> bool:
+        """Whether an assertion has failed or the launch was cancelled."""
+        return bool(self.words[_STATUS] or self.words[_CANCEL])
+
+
+class PortableHost:
+    """Loads kernels into this process and lends them threads."""
+
+    def __init__(self, threads: int | None = None) -> None:
+        self.threads = threads if threads is not None else available_threads()
+        self.pool = ThreadPool()
+        self._loader = Loader()
+
+    def load(self, code: CodeObject) -> PortableKernel:
+        entry = str(code.metadata["entry"])
+        return PortableKernel(self, self._loader.load(code.binary, entry), code.metadata)
+
+
+def available_threads() -> int:
+    """The processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class PortableKernel(LoadedKernel):
+    """Machine code in memory with its messages.
+
+    `metadata["polls_cancel"]` says that the code has `while` loops, which poll the cancel word: launched from the main
+    thread, such a kernel runs on pool threads alone, so that the main thread can take Ctrl-C.
+    """
+
+    def __init__(self, host: PortableHost, loaded: Any, metadata: Mapping[str, Any]) -> None:
+        self.host = host
+        self._loaded = loaded          # keeps the code mapped
+        self.entry = _ENTRY(loaded.address)
+        self._scratch_bytes = int(metadata.get("scratch_bytes", 0))
+        self._asserts: Sequence[Mapping[str, Any]] = metadata.get("asserts", ())
+        self._prints = [PrintSite(p) for p in metadata.get("prints", ())]
+        self._polls = bool(metadata.get("polls_cancel", False))
+        self._frames: list[Frame] = []
+        self.ns_per_program = 0.0     # of the last launch; decides where the next one runs, never what it computes
+
+    def launch(self, grid: tuple[int, int, int], slots: Sequence[int]) -> None:
+        """See `LoadedKernel.launch`."""
+        total = grid[0] * grid[1] * grid[2]
+        if total <= 0:
+            return
+        arguments = (ctypes.c_int64 * len(slots))(*slots)
+        frame = self.take_frame()
+        if self._prints:
+            printer = _Printer(self._prints, grid, frame)
+            frame.prepare(grid, printer.address, frame)
+        else:
+            printer = None
+            frame.prepare(grid, 0, frame)
+        self._run(grid, total, arguments, frame)
+        failed, program = frame.words[_STATUS], frame.words[_STATUS + 1]
+        self.give_back(frame)
+        if printer is not None:
+            printer.reraise()
+        if failed:
+            raise self._assertion(failed - 1, program, grid)
+
+    def _run(self, grid: tuple[int, int, int], total: int, arguments: Any, frame: Frame) -> None:
+        threads = self.host.threads
+        if self._polls and threading.current_thread() is threading.main_thread():
+            _SharedRun(self, grid, (0, total), min(threads, total), arguments, frame, leads=False).run()
+            return
+        first, cost = 0, self.ns_per_program
+        if threads > 1 and total > 1:
+            if cost * total < _SURE * WORTH_HELP_NS:    # measured on a small first part: arguments may have changed
+                first = max(1, total // (32 * threads))
+                cost = self._run_timed(arguments, 0, first, frame)
+            if cost * (total - first) >= WORTH_HELP_NS:
+                places = min(threads, total - first)
+                _SharedRun(self, grid, (first, total), places, arguments, frame, leads=True).run()
+                return
+        while first < total and not frame.stopped:
+            whole = cost * (total - first) <= SLICE_NS
+            last = total if whole else min(total, first + max(1, int(SLICE_NS / cost)))
+            cost = self._run_timed(arguments, first, last, frame)
+            first = last
+
+    def _run_timed(self, arguments: Any, first: int, last: int, frame: Frame) -> float:
+        """Run programs first..last-1 on this thread; nanoseconds a program."""
+        start = time.perf_counter_ns()
+        self.entry(arguments, first, last, frame.address)
+        elapsed = time.perf_counter_ns() - start
+        self.ns_per_program = cost = max(1, elapsed - _CALL_NS) / (last - first)
+        return cost
+
+    def give_back(self, frame: Frame) -> None:
+        self._frames.append(frame)
+
+    def take_frame(self) -> Frame:
+        """A frame that no other thread uses."""
+        try:
+            return self._frames.pop()
+        except IndexError:
+            return Frame(self._scratch_bytes)
+
+    def _assertion(self, number: int, linear: int, grid: tuple[int, int, int]) -> KernelAssertionError:
+        record = self._asserts[number]
+        program = _program(linear, grid)
+        message = f"device assertion failed in program {program}: {record['message']}"
+        return KernelAssertionError(render(message, _location(record.get("location"))))
+
+
+class _SharedRun:
+    """A range of programs that pool threads and, if it `leads`, the calling thread run together."""
+
+    def __init__(self, kernel: PortableKernel, grid: tuple[int, int, int], programs: tuple[int, int],
+                 participants: int, arguments: Any, frame: Frame, *, leads: bool) -> None:
+        self._kernel = kernel
+        self._grid = grid
+        self._arguments = arguments
+        self._frame = frame
+        self._leads = leads
+        self._helpers = participants - leads
+        chunk = max((programs[1] - programs[0]) // (16 * participants), int(_PART_NS / max(kernel.ns_per_program, 1.0)))
+        self._ranges = Ranges(*programs, participants, leads, max(1, chunk))
+        self._error: BaseException | None = None
+
+    def run(self) -> None:
+        """Run all programs.  On an interrupt the launch is cancelled, waited for, and the interrupt raised."""
+        try:
+            self._kernel.host.pool.submit(self._help, self._helpers)
+            if self._leads:
+                self._lead()
+            else:
+                self._ranges.wait_until_drained()
+        except BaseException as error:
+            self._frame.cancel()
+            self._error = error
+        while True:     # helpers use the caller's memory, so nothing may cut this wait short
+            try:
+                self._ranges.close()
+                break
+            except KeyboardInterrupt as error:
+                self._frame.cancel()
+                self._error = error
+        if self._error is not None:
+            raise self._error
+
+    def _lead(self) -> None:
+        elapsed = done = 0
+        while not self._frame.stopped and (part := self._ranges.claim(0)):
+            start = time.perf_counter_ns()
+            self._kernel.entry(self._arguments, *part, self._frame.address)
+            elapsed += max(1, time.perf_counter_ns() - start - _CALL_NS)
+            done += part[1] - part[0]
+        if done:
+            self._kernel.ns_per_program = elapsed / done
+
+    def _help(self) -> None:
+        place = self._ranges.join()
+        if place is None:
+            return
+        try:
+            frame = self._kernel.take_frame()
+            frame.prepare(self._grid, self._frame.words[5], self._frame)
+            while not self._frame.stopped and (part := self._ranges.claim(place)):
+                self._kernel.entry(self._arguments, *part, frame.address)
+            self._kernel.give_back(frame)
+        except BaseException as error:      # no memory for scratch: the launch fails, the thread lives on
+            self._frame.cancel()
+            self._error = error
+        finally:
+            self._ranges.leave()
+
+
+def _program(linear: int, grid: tuple[int, int, int]) -> tuple[int, int, int]:
+    """(x, y, z) of a linear program id; x runs fastest."""
+    return linear % grid[0], linear // grid[0] % grid[1], linear // (grid[0] * grid[1])
+
+
+def _location(record: Any) -> Location | None:
+    """A location from metadata: the fields of `Location` by name, or None."""
+    return Location(**record) if record else None
+
+
+class _Printer:
+    """The print callback of one launch; a failure in it is kept and raised when the launch has ended."""
+
+    def __init__(self, sites: Sequence[PrintSite], grid: tuple[int, int, int], frame: Frame) -> None:
+        self._error: BaseException | None = None
+
+        def show(site: int, linear: int, addresses: int | None) -> None:
+            try:
+                operands = sites[site].read(addresses or 0)
+                text = "\n".join(sites[site].lines(_program(linear, grid), operands))
+                sys.stdout.write(text + "\n")
+            except BaseException as error:
+                self._error = error
+                frame.cancel()
+
+        self._callback: Callable[[int, int, int | None], None] = _PRINT(show)
+        self.address = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
+
+    def reraise(self) -> None:
+        if self._error is not None:
+            raise self._error

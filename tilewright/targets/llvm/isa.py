@@ -1,0 +1,30 @@
+"""What an instruction set can do, as far as emitted text depends on it.
+
+The same LLVM text runs everywhere; these flags choose between forms of which one would become a slow library call on
+some machines.  `Isa()` is the least common denominator.  Tests: tests/targets/llvm/test_toolchain.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Isa:
+    """`fma`: llvm.fma is an instruction.  `half`: half <-> float conversion is.  `avx512`: F, BW, DQ and VL.
+    `round`: llvm.floor, trunc, roundeven are instructions.
+    """
+
+    fma: bool = False
+    half: bool = False
+    avx512: bool = False
+    round: bool = False
+
+    @staticmethod
+    def of(triple: str, features: str) -> Isa:
+        """The flags for LLVM's target triple and its feature text (`+avx2,-fma,...`)."""
+        if triple.startswith(("aarch64", "arm64")):
+            return Isa(fma=True, half=True, round=True)
+        on = {f[1:] for f in features.split(",") if f.startswith("+")}
+        return Isa(fma="fma" in on, half="f16c" in on, round="sse4.1" in on,
+                   avx512={"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= on)

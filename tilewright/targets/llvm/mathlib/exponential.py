@@ -1,0 +1,103 @@
+"""exp and exp2: reduce to |r| <= ln(2)/2, polynomial, scale by a power of two.
+
+x = n*ln(2) + r with ln(2) in two parts, the first short enough that n times it is exact (Cody and Waite).
+Bounds: 1 ulp; exact for +-0, inf, NaN, overflow and results that are denormal.  Tests: test_mathlib.py.
+"""
+
+from __future__ import annotations
+
+from tilewright.targets.llvm.mathlib.kit import (
+    is_single,
+    leading,
+    limit_above,
+    limit_below,
+    nearest,
+    number,
+    polynomial,
+    power_of_two,
+    scale,
+)
+from tilewright.targets.llvm.text import FunctionWriter
+from tilewright.targets.llvm.types import Value
+
+LOG2_E = {"float": 1.4426950216293335, "double": 1.4426950408889634}
+# ln(2) = high + low; high has 15 (f32) or 40 (f64) bits.
+LN2 = {"float": (0.693145751953125, 1.428606765330187e-06), "double": (0.6931471805601177, -1.7239444525614835e-13)}
+# ln(2) to the format, and the rest
+_LN2_NEAREST = {"float": (0.6931471824645996, -1.9046542121259336e-09),
+                "double": (0.6931471805599453, 2.3190468138462996e-17)}
+# The same with a first part of 12 or 32 bits, whose product with `kit.leading` is exact.
+_LN2_SHORT = {"float": (0.693115234375, 3.194618329871446e-05), "double": (0.6931471806019545, -4.2009150726810846e-11)}
+# Above the first the result is infinite, below the second it rounds to 0.
+_EXP_RANGE = {"float": (89.0, -105.0), "double": (710.0, -746.0)}
+_EXP2_RANGE = {"float": (129.0, -151.0), "double": (1025.0, -1076.0)}
+
+# (e**r - 1 - r) / r**2 on |r| <= ln(2)/2.  tools/fit_math.py, 2026-11-30; lowest power first.
+_EXP_F32 = (
+    0.5, 0.16666516661643982, 0.04166645556688309, 0.008369090966880322, 0.001393576036207378,
+)
+_EXP_F64 = (
+    0.5000000000000013, 0.16666666666666685, 0.04166666666651157, 0.008333333333315953, 0.0013888888947865923,
+    0.00019841269898664948, 2.480148917255337e-05, 2.7557232865118846e-06, 2.7631526235149347e-07,
+    2.5112658622693133e-08,
+)
+
+# (2**r - 1 - r*ln(2)) / r**2 on |r| <= 1/2.  tools/fit_math.py, 2026-11-30; lowest power first.
+_EXP2_F32 = (
+    0.24022650718688965, 0.05550360679626465, 0.009618077427148819, 0.001339087262749672, 0.0001545635750517249,
+)
+_EXP2_F64 = (
+    0.24022650695910136, 0.05550410866482164, 0.009618129107592435, 0.0013333558146401475, 0.00015403530459040513,
+    1.5252733847353558e-05, 1.3215434396286245e-06, 1.0178054454265361e-07, 7.073925070299364e-09,
+    4.456232799249259e-10,
+)
+
+
+def reduce(f: FunctionWriter, x: Value) -> tuple[Value, Value]:
+    """(n as an integer, r) with x = n*ln(2) + r."""
+    high, low = LN2[x.type.element]
+    whole, n = nearest(f, f.op("fmul", x, number(x, LOG2_E[x.type.element])))
+    r = f.fma(whole, number(x, -high), x)
+    return n, f.fma(whole, number(x, -low), r)
+
+
+def _exp_reduced(f: FunctionWriter, r: Value) -> Value:
+    """e**r for |r| <= ln(2)/2."""
+    one = number(r, 1.0)
+    q = polynomial(f, r, _EXP_F32 if is_single(r) else _EXP_F64)
+    if f.isa.fma:
+        return f.fma(f.fma(q, r, one), r, one)
+    return f.op("fadd", f.op("fadd", f.op("fmul", f.op("fmul", r, r), q), r), one)   # the products are small
+
+
+def exp(f: FunctionWriter, x: Value) -> Value:
+    top, low = _EXP_RANGE[x.type.element]
+    n, r = reduce(f, limit_below(f, limit_above(f, x, top), low))
+    return scale(f, _exp_reduced(f, r), n)
+
+
+def exp_moderate(f: FunctionWriter, x: Value) -> Value:
+    """e**x for |x| < 80, where one factor 2**n is enough."""
+    n, r = reduce(f, x)
+    return f.op("fmul", _exp_reduced(f, r), power_of_two(f, n, x.type))
+
+
+def exp2(f: FunctionWriter, x: Value) -> Value:
+    top, low = _EXP2_RANGE[x.type.element]
+    limited = limit_below(f, limit_above(f, x, top), low)
+    whole, n = nearest(f, limited)
+    r = f.op("fsub", limited, whole)
+    q = polynomial(f, r, _EXP2_F32 if is_single(x) else _EXP2_F64)
+    return scale(f, f.op("fadd", _times_ln2(f, r, q), number(x, 1.0)), n)
+
+
+def _times_ln2(f: FunctionWriter, r: Value, q: Value) -> Value:
+    """r*ln(2) + r*r*q to about half an ulp: ln(2) has more digits than one number holds."""
+    if f.isa.fma:
+        first, rest = _LN2_NEAREST[r.type.element]
+        return f.fma(r, number(r, first), f.op("fmul", r, f.fma(q, r, number(r, rest))))
+    first, rest = _LN2_SHORT[r.type.element]
+    lead = leading(f, r)
+    small = f.op("fmul", r, f.op("fadd", f.op("fmul", q, r), number(r, rest)))
+    small = f.op("fadd", small, f.op("fmul", f.op("fsub", r, lead), number(r, first)))
+    return f.op("fadd", f.op("fmul", lead, number(r, first)), small)

@@ -1,0 +1,87 @@
+"""log and log2: x = m * 2**e with m in [sqrt(1/2), sqrt(2)), then log(m) by a polynomial in m - 1, or atanh's series.
+
+Denormals are scaled up first.  The leading parts of e*ln(2) and m - 1 are added with their rounding error kept, so
+that the sum is within 1 ulp with and without FMA.  Exact: log(1), 0 (-inf), negative (NaN), inf, NaN.
+Tests: test_mathlib.py.
+"""
+
+from __future__ import annotations
+
+from tilewright.targets.llvm.mathlib.exponential import LN2
+from tilewright.targets.llvm.mathlib.kit import BIAS, MANTISSA, fast_two_sum, is_single, leading, number, polynomial
+from tilewright.targets.llvm.text import FunctionWriter
+from tilewright.targets.llvm.types import Value, constant
+
+_SQRT_HALF_BITS = {"float": 0x3F3504F3, "double": 0x3FE6A09E667F3BCD}
+# 1/ln(2) = high + low; high has 12 (f32) or 32 (f64) bits.
+_LOG2_E = {"float": (1.44287109375, -0.00017605285393074155), "double": (1.4426950407214463, 1.6751713164886512e-10)}
+
+# (log(1+f) - f + f*f/2) / f**3 for 1+f in [sqrt(1/2), sqrt(2)].  tools/fit_math.py, 2026-11-30; lowest power first.
+_LOG_F32 = (
+    0.3333331048488617, -0.25, 0.20002228021621704, -0.1666852980852127, 0.14218074083328247, -0.12396303564310074,
+    0.11888919025659561, -0.11726882308721542, 0.06805459409952164,
+)
+# (log((1+s)/(1-s))/s - 2) / s**2 as a function of s**2, for s = f/(2+f).
+# tools/fit_math.py, 2026-11-30; lowest power first.
+_ATANH_F64 = (
+    0.6666666666666737, 0.3999999999939863, 0.28571428745551214, 0.22222198273544116, 0.1818357906686337,
+    0.1531368752092411, 0.14799487338447104,
+)
+
+
+def _decompose(f: FunctionWriter, x: Value) -> tuple[Value, Value]:
+    """(e, m - 1), both floats, with x = m * 2**e; for finite x > 0."""
+    element = x.type.element
+    bits, bias = MANTISSA[element], BIAS[element]
+    tiny = f.fcmp("olt", x, number(x, 2.0 ** (1 - bias)))
+    scaled = f.select(tiny, f.op("fmul", x, number(x, 2.0**bits)), x)
+    integer = x.type.as_int
+    base = constant(integer, _SQRT_HALF_BITS[element])
+    offset = f.op("sub", f.bitcast(scaled, integer), base)
+    exponent = f.op("ashr", offset, constant(integer, bits))
+    exponent = f.op("sub", exponent, f.select(tiny, constant(integer, bits), constant(integer, 0)))
+    mantissa = f.op("add", f.op("and", offset, constant(integer, (1 << bits) - 1)), base)
+    fraction = f.op("fsub", f.bitcast(mantissa, x.type), number(x, 1.0))
+    small = f.cast("trunc", exponent, integer.of("i32"))
+    return f.cast("sitofp", small, x.type), fraction
+
+
+def _log1p_rest(f: FunctionWriter, fraction: Value) -> tuple[Value, Value]:
+    """(f*f/2, k) with log(1+f) = f - f*f/2 + k."""
+    square = f.op("fmul", fraction, fraction)
+    half_square = f.op("fmul", square, number(fraction, 0.5))
+    if is_single(fraction):
+        cube = f.op("fmul", square, fraction)
+        return half_square, f.op("fmul", cube, polynomial(f, fraction, _LOG_F32))
+    s = f.op("fdiv", fraction, f.op("fadd", fraction, number(fraction, 2.0)))
+    z = f.op("fmul", s, s)
+    r = f.op("fmul", z, polynomial(f, z, _ATANH_F64))
+    return half_square, f.op("fmul", s, f.op("fadd", half_square, r))
+
+
+def _specials(f: FunctionWriter, x: Value, result: Value) -> Value:
+    infinity = number(x, float("inf"))
+    result = f.select(f.fcmp("oeq", x, infinity), infinity, result)
+    result = f.select(f.fcmp("oeq", x, number(x, 0.0)), number(x, float("-inf")), result)
+    return f.select(f.fcmp("ult", x, number(x, 0.0)), number(x, float("nan")), result)
+
+
+def log(f: FunctionWriter, x: Value) -> Value:
+    high, low = LN2[x.type.element]
+    e, fraction = _decompose(f, x)
+    half_square, k = _log1p_rest(f, fraction)
+    lead, error = fast_two_sum(f, f.op("fmul", e, number(x, high)), fraction)
+    rest = f.op("fsub", f.fma(e, number(x, low), k), half_square)
+    return _specials(f, x, f.op("fadd", lead, f.op("fadd", error, rest)))
+
+
+def log2(f: FunctionWriter, x: Value) -> Value:
+    element = x.type.element
+    high, low = _LOG2_E[element]
+    e, fraction = _decompose(f, x)
+    half_square, k = _log1p_rest(f, fraction)
+    lead = leading(f, f.op("fsub", fraction, half_square))
+    rest = f.op("fadd", f.op("fsub", f.op("fsub", fraction, lead), half_square), k)
+    small = f.fma(f.op("fadd", rest, lead), number(x, low), f.op("fmul", rest, number(x, high)))
+    total, error = fast_two_sum(f, e, f.op("fmul", lead, number(x, high)))
+    return _specials(f, x, f.op("fadd", total, f.op("fadd", error, small)))

@@ -1,0 +1,144 @@
+"""From LLVM text to machine code in memory, through llvmlite.
+
+This module imports llvmlite, so it is imported by what compiles, never by `import tilewright`.
+`compile_object` takes text and plain options and gives plain data, so that it can run in another process.
+Errors of LLVM become `InternalError` with the offending line: the text is ours, so a bad line is our fault.
+Tests: tests/targets/llvm/test_toolchain.py.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import dataclass
+
+import llvmlite.binding as llvm
+
+from tilewright.diagnostics import InternalError
+from tilewright.targets.llvm.isa import Isa
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A machine as LLVM names it."""
+
+    triple: str
+    cpu: str
+    features: str
+
+    @property
+    def isa(self) -> Isa:
+        return Isa.of(self.triple, self.features)
+
+    def key(self) -> str:
+        """All that generated code depends on."""
+        return f"{self.triple} {self.cpu} {self.features} llvm-{'.'.join(map(str, llvm.llvm_version_info))}"
+
+
+def _initialise() -> None:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    llvm.initialize_native_asmparser()
+
+
+def host_machine() -> Machine:
+    """The machine that this process runs on."""
+    _initialise()
+    return Machine(llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledObject:
+    """Relocatable machine code, and what it was made from."""
+
+    binary: bytes
+    text: str
+    machine: Machine
+    codegen_level: int = 2
+    optimise: bool = False
+
+    def assembly(self) -> str:
+        """The assembly of `binary`; generated anew, since few ask for it."""
+        target = _target_machine(self.machine, self.codegen_level)
+        module = _parse(self.text, target)
+        if self.optimise:
+            _run_passes(module, target)
+        return str(target.emit_assembly(module))
+
+
+def compile_object(text: str, machine: Machine, *, codegen_level: int = 2, optimise: bool = False) -> CompiledObject:
+    """Compile a module.  `optimise` runs a small pass pipeline first (what we emit seldom needs it)."""
+    target = _target_machine(machine, codegen_level)
+    module = _parse(text, target)
+    if optimise:
+        _run_passes(module, target)
+    return CompiledObject(bytes(target.emit_object(module)), text, machine, codegen_level, optimise)
+
+
+def _target_machine(machine: Machine, codegen_level: int) -> llvm.TargetMachine:
+    _initialise()
+    return llvm.Target.from_triple(machine.triple).create_target_machine(
+        cpu=machine.cpu, features=machine.features, opt=codegen_level, reloc="pic", codemodel="default")
+
+
+def _parse(text: str, target: llvm.TargetMachine) -> llvm.ModuleRef:
+    try:
+        module = llvm.parse_assembly(text)
+        module.triple = target.triple
+        module.data_layout = str(target.target_data)
+        module.verify()
+    except RuntimeError as error:
+        raise InternalError(_explain(str(error), text)) from error
+    return module
+
+
+def _explain(message: str, text: str) -> str:
+    """LLVM's message with the line of `text` that it speaks of."""
+    message = message.strip()
+    lines = text.splitlines()
+    place = re.search(r":(\d+):\d+: error", message)
+    if place is not None:
+        number = int(place[1])
+    else:   # the verifier prints the instruction instead of a line number
+        printed = {line.strip() for line in message.splitlines()}
+        number = next((k for k, line in enumerate(lines, 1) if line.strip() and line.strip() in printed), 0)
+    where = f"\nline {number}: {lines[number - 1].strip()}" if 0 < number <= len(lines) else ""
+    return f"LLVM refused generated code: {message}{where}"
+
+
+def _run_passes(module: llvm.ModuleRef, target: llvm.TargetMachine) -> None:
+    options = llvm.create_pipeline_tuning_options(speed_level=0)
+    builder = llvm.create_pass_builder(target, options)
+    passes = llvm.create_new_function_pass_manager()
+    passes.add_sroa_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_simplify_cfg_pass()
+    for function in module.functions:
+        if not function.is_declaration:
+            passes.run(function, builder)
+
+
+class LoadedObject:
+    """Machine code in memory; it stays there as long as this object lives."""
+
+    def __init__(self, tracker: llvm.ResourceTracker, symbol: str) -> None:
+        self._tracker = tracker
+        self.address: int = tracker[symbol]
+
+
+class Loader:
+    """Loads objects into this process; symbols that they do not define are looked up in the process (libc, libm)."""
+
+    def __init__(self) -> None:
+        _initialise()
+        self._jit = llvm.create_lljit_compiler()
+        self._numbers = itertools.count()
+
+    def load(self, binary: bytes, symbol: str) -> LoadedObject:
+        """Map `binary` and find `symbol`."""
+        library = (llvm.JITLibraryBuilder().add_object_img(binary).add_current_process().export_symbol(symbol))
+        try:
+            tracker = library.link(self._jit, f"object{next(self._numbers)}")
+        except RuntimeError as error:
+            raise InternalError(f"cannot load the object of {symbol!r}: {error}") from error
+        return LoadedObject(tracker, symbol)

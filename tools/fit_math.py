@@ -1,0 +1,130 @@
+"""Fit the polynomials of `tilewright/targets/llvm/mathlib` (needs mpmath; run by hand, a minute).
+
+For each entry: least squares on the weighted error at Chebyshev nodes; the coefficients are rounded to the working format from the
+lowest power up, the higher ones being fitted again after each rounding.  Prints the coefficients, lowest power first,
+and the largest weighted error before and after rounding.  Usage: python tools/fit_math.py [name ...]
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import mpmath as mp
+
+mp.mp.dps = 100
+Real = Any
+
+
+class Fit(NamedTuple):
+    """`function(u)` is approximated by a polynomial of `degree` in u on [low, high], error times `weight(u)`."""
+
+    function: Callable[[Real], Real]
+    weight: Callable[[Real], Real]
+    low: Real
+    high: Real
+    degree: int
+    format: str
+
+
+def least_squares(entry: Fit, fixed: Sequence[Real]) -> list[Real]:
+    """Coefficients from power len(fixed) on, the lower ones being `fixed`, by weighted least squares.
+
+    Nodes are Chebyshev's, so the largest error is near the least possible one (within a small factor).
+    """
+    powers = range(len(fixed), entry.degree + 1)
+    count = 6 * (entry.degree + 2)
+    rows, values = [], []
+    for k in range(count):
+        x = (entry.low + entry.high) / 2 - (entry.high - entry.low) / 2 * mp.cos(mp.pi * (k + mp.mpf(1) / 2) / count)
+        w = entry.weight(x)
+        rows.append([w * x**p for p in powers])
+        values.append(w * (entry.function(x) - sum(a * x**p for p, a in enumerate(fixed))))
+    matrix, target = mp.matrix(rows), mp.matrix(values)
+    return list(mp.lu_solve(matrix.T * matrix, matrix.T * target))
+
+
+def rounded(x: Real, form: str) -> Real:
+    """`x` rounded to float (f32) or double (f64)."""
+    return mp.mpf(struct.unpack("f", struct.pack("f", float(x)))[0]) if form == "f32" else mp.mpf(float(x))
+
+
+def largest_error(entry: Fit, coefficients: Sequence[Real]) -> Real:
+    grid = [entry.low + (entry.high - entry.low) * k / 1000 for k in range(1001)]
+    return max(abs(entry.weight(x) * (sum(a * x**p for p, a in enumerate(coefficients)) - entry.function(x)))
+               for x in grid)
+
+
+def fit(entry: Fit) -> tuple[list[Real], Real, Real]:
+    """(rounded coefficients, error before rounding, error after)."""
+    done: list[Real] = []
+    before = largest_error(entry, least_squares(entry, done))
+    while len(done) <= entry.degree:
+        done.append(rounded(least_squares(entry, done)[0], entry.format))
+    return done, before, largest_error(entry, done)
+
+
+def by_series(closed: Callable[[Real], Real], at_zero: Real) -> Callable[[Real], Real]:
+    """`closed`, with its limit where it is 0/0."""
+    return lambda u: at_zero if abs(u) < mp.mpf("1e-30") else closed(u)
+
+
+def atanh_tail(z: Real) -> Real:
+    """(log((1+s)/(1-s))/s - 2) / s**2 with s**2 = z."""
+    s = mp.sqrt(z)
+    return (mp.log((1 + s) / (1 - s)) / s - 2) / z
+
+
+def odd(function: Callable[[Real], Real], lead: int) -> Callable[[Real], Real]:
+    """(f(x) - lead*x) / x**3 as a function of x**2."""
+    return lambda z: (function(mp.sqrt(z)) - lead * mp.sqrt(z)) / mp.sqrt(z) ** 3
+
+
+LN2 = mp.log(2)
+HALF_LN2 = LN2 / 2 * mp.mpf("1.0001")
+HALF = mp.mpf("0.50001")
+LOW_F, HIGH_F = 1 / mp.sqrt(2) - 1 - mp.mpf("1e-4"), mp.sqrt(2) - 1 + mp.mpf("1e-4")
+QUARTER_PI_2 = (mp.pi / 4 * mp.mpf("1.001")) ** 2
+ATANH_Z = ((mp.sqrt(2) - 1) / (mp.sqrt(2) + 1)) ** 2 * mp.mpf("1.001")
+
+
+def table() -> dict[str, Fit]:
+    fits: dict[str, Fit] = {}
+    exp_rest = by_series(lambda r: (mp.exp(r) - 1 - r) / r**2, mp.mpf(1) / 2)
+    exp2_rest = by_series(lambda r: (mp.power(2, r) - 1 - r * LN2) / r**2, LN2**2 / 2)
+    log_rest = by_series(lambda f: (mp.log(1 + f) - f + f * f / 2) / f**3, mp.mpf(1) / 3)
+    cos_rest = by_series(lambda z: (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z**2, mp.mpf(1) / 24)
+    sin_rest = by_series(odd(mp.sin, 1), -mp.mpf(1) / 6)
+    erf_rest = by_series(lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1, 2 / mp.sqrt(mp.pi) - 1)
+    tanh_rest = by_series(odd(mp.tanh, 1), -mp.mpf(1) / 3)
+    for form, e, e2, lg, s, c, k, th, lt, top in (
+            ("f32", 4, 4, 8, 2, 2, 6, 4, 7, mp.mpf("3.94")), ("f64", 9, 9, 0, 5, 5, 12, 10, 18, mp.mpf("5.94"))):
+        fits[f"tanh_{form}"] = Fit(tanh_rest, lambda z: z, mp.mpf(0), mp.mpf("0.5625") ** 2, th, form)
+        fits[f"exp_{form}"] = Fit(exp_rest, lambda r: r**2, -HALF_LN2, HALF_LN2, e, form)
+        fits[f"exp2_{form}"] = Fit(exp2_rest, lambda r: r**2, -HALF, HALF, e2, form)
+        if lg:
+            fits[f"log_{form}"] = Fit(log_rest, lambda f: f**2, LOW_F, HIGH_F, lg, form)
+        fits[f"sin_{form}"] = Fit(sin_rest, lambda z: z, mp.mpf(0), QUARTER_PI_2, s, form)
+        fits[f"cos_{form}"] = Fit(cos_rest, lambda z: z**2, mp.mpf(0), QUARTER_PI_2, c, form)
+        fits[f"erf_{form}"] = Fit(erf_rest, lambda z: mp.mpf(1), mp.mpf(0), mp.mpf(1), k, form)
+        fits[f"log_erfc_{form}"] = Fit(lambda u: mp.log(mp.erfc(1 + u)), lambda u: mp.erfc(1 + u), mp.mpf(0),
+                                         top - 1, lt, form)
+    fits["atanh_f64"] = Fit(by_series(atanh_tail, mp.mpf(2) / 3), lambda z: z, mp.mpf(0), ATANH_Z, 6,
+                            "f64")
+    return fits
+
+
+def main(names: Sequence[str]) -> None:
+    fits = table()
+    for name in names or fits:
+        coefficients, before, final = fit(fits[name])
+        print(f"{name}: error {mp.nstr(before, 3)} before rounding, {mp.nstr(final, 3)} after "
+              f"(2**{mp.nstr(mp.log(final, 2), 4)})")
+        for a in coefficients:
+            print(f"    {float(a)!r},")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
