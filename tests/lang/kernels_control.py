@@ -1,4 +1,4 @@
-"""Kernels of test_control_flow.py: loops, branches, exits, calls, tuples."""
+"""Kernels of test_values_control_flow.py: loops, branches, exits, calls, tuples."""
 
 import tilewright as triton
 import tilewright.language as tl
