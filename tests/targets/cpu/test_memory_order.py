@@ -95,7 +95,7 @@ def test_a_store_in_a_branch():
             b.store(b.at(x, b.add(offs, 1)), b.const(9.0, F32, (33,)))
             return []
         flag = b.op("cmp_gt_s", n, b.const(0))
-        b.create("if", [flag], {}, [b.region([], then), b.region([], lambda: [])])
+        b.create("if", [flag], {}, [b.region([], then), b.region([], list)])
         b.store(b.at(o, offs), first)
     for n in (0, 1):
         both(kernel([("x", ptr(F32)), ("o", ptr(F32)), ("n", I32)], body), (1,),
