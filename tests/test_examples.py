@@ -64,5 +64,6 @@ def test_a_wrong_answer_is_no_ok(tmp_path: Path) -> None:
             "wrong = np.ones(4, np.float32); wrong[2] = float(sys.argv[1])\n"
             "Setting('cpu').check('sum', wrong, np.ones(4), tolerance=1e-6)\n")
     for value, status in (("1", 0), ("1.5", 1), ("nan", 1)):
-        result = subprocess.run([sys.executable, "-c", code, value], cwd=ROOT, capture_output=True, text=True, timeout=60)
+        command = [sys.executable, "-c", code, value]
+        result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
         assert result.returncode == status and ("OK" in result.stdout) == (status == 0)

@@ -86,7 +86,7 @@ print(driver.active.get_current_target().backend)
 
 
 def test_version() -> None:
-    code = INSTALL + "import triton, importlib.metadata\nprint(triton.__version__, importlib.metadata.version('triton'))"
+    code = INSTALL + "import triton, importlib.metadata as m\nprint(triton.__version__, m.version('triton'))"
     assert output(code) == "3.6.0 3.6.0"
     assert output(code, TILEWRIGHT_TRITON_VERSION="3.5.1") == "3.5.1 3.5.1"
 

@@ -1,4 +1,4 @@
-"""Scripts in the way that people write them for triton, run unchanged: compiled and interpreted, with `--on cpu` too."""
+"""Scripts as people write them for triton, run unchanged: compiled and interpreted, with `--on cpu` and without."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = Path(__file__).parent / "scripts"
 SAYS = {"vector_add.py": "difference between torch and triton is 0.0", "insists_on_cuda.py": "scaled on",
-        "fused_softmax.py": "softmax agrees", "benchmark.py": "copy-performance", "square_backward.py": "gradient agrees"}
+        "fused_softmax.py": "softmax agrees", "benchmark.py": "copy-performance",
+        "square_backward.py": "gradient agrees"}
 NEEDS_CUDA = {"insists_on_cuda.py", "square_backward.py"}
 CASES = [(name, on_cpu) for name in SAYS for on_cpu in (True, False) if on_cpu or name not in NEEDS_CUDA]
 
