@@ -44,7 +44,7 @@ class Lowered:
 
 def lower(fn: SourceFunction, signature: Signature, options: Options, *, check: int = 1) -> Lowered:
     """Tile IR of `fn` for `signature`.  `check` 0 leaves the verifier out."""
-    module = compile_function(fn, signature, options)
+    module = compile_function(fn, signature, options, bool(dict(options.extra).get("allow_non_constexpr_globals")))
     if check:
         verify(module)
     module = INLINE.run(module)

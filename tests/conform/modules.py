@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -39,6 +40,14 @@ class Kernel(Builder):
             start = self.one("mul", self.pid(), self.const(size))
             offset = self.one("add", self.splat(start, (size,)), offset)
         return self.one("ptr_add", self.splat(pointer, (size,)), offset)
+
+    def tile_pointers(self, pointer, shape):
+        """Pointers to a row-major tile, that of this program; a scalar one for the shape ()."""
+        if not shape:
+            return self.one("ptr_add", pointer, self.pid())
+        size = math.prod(shape)
+        flat = self.lanes(pointer, size)
+        return flat if len(shape) == 1 else self.one("reshape", flat, shape=tuple(shape))
 
     def load(self, pointer, mask=None, other=None):
         operands = [v for v in (pointer, mask, other) if v is not None]

@@ -170,25 +170,14 @@ class CarriedValues(Expressions):
         if is_number(value):
             with self.builder.resume(body.ops):
                 value = to_tensor(self.builder, value)
-        if not _same_type(c.before, value):
+        if not same_type(c.before, value):
             raise self._type_change(node, c, value, body.variables.origins.get(c.name))
         return value
 
     def _type_change(self, node: Loop, c: Carried, value: Any, origin: ast.AST | None) -> CompilationError:
-        before, now = type_name(c.before), type_name(value)
         where = f"assigned at {self.line(c.origin)}" if c.origin is not None else "a parameter"
-        if c.before is None:
-            cure = (f"None cannot become a run-time value in a loop: give {c.name} a value of type {now} before it, "
-                    "e.g. with tl.zeros")
-        elif isinstance(c.before, tensor) and isinstance(value, tensor) and not c.before.shape and value.shape:
-            cure = (f"begin with a tile of the shape that the loop makes: {c.name} = tl.zeros({_sizes(value)}, "
-                    f"tl.{value.dtype.name if hasattr(value.dtype, 'name') else value.dtype})")
-        else:
-            cure = f"begin with a value of type {now}, or convert in the loop with .to(...), or use another name"
         guilty = origin if origin is not None and origin is not c.origin else node
-        return self.error(guilty, f"Loop-carried variable {c.name} has initial type {before} ({where}) but is "
-                                  f"re-assigned to {now} in the loop at {self.line(node)}; the type must stay the "
-                                  f"same: {cure}")
+        return self.error(guilty, type_change_message(c.name, c.before, where, value, self.line(node)))
 
     def assign_results(self, carried: Sequence[Carried], results: Sequence[Value], body: Body) -> None:
         """The carried variables after the loop."""
@@ -275,6 +264,21 @@ class CarriedValues(Expressions):
                 self.exits.where = body.exits.where
 
 
+def type_change_message(name: str, before: Any, where: str, now: Any, loop: str) -> str:
+    """What is wrong with a loop that changes the type of `name`; `where` it began, `loop` is the loop's line."""
+    was, becomes = type_name(before), type_name(now)
+    if before is None:
+        cure = (f"None cannot become a run-time value in a loop: give {name} a value of type {becomes} before it, "
+                "e.g. with tl.zeros")
+    elif isinstance(before, tensor) and isinstance(now, tensor) and not before.shape and now.shape:
+        cure = (f"begin with a tile of the shape that the loop makes: {name} = tl.zeros({_sizes(now)}, "
+                f"tl.{now.dtype.name if hasattr(now.dtype, 'name') else now.dtype})")
+    else:
+        cure = f"begin with a value of type {becomes}, or convert in the loop with .to(...), or use another name"
+    return (f"Loop-carried variable {name} has initial type {was} ({where}) but is re-assigned to {becomes} in the "
+            f"loop at {loop}; the type must stay the same: {cure}")
+
+
 def _value(flag: Value | bool) -> Value:
     assert isinstance(flag, Value) and flag.type == I1
     return flag
@@ -289,13 +293,14 @@ def _can_decay(value: Any) -> bool:
     return all(map(_can_decay, value)) if is_tuple(value) else isinstance(value, tensor) or is_number(value)
 
 
-def _same_type(a: Any, b: Any) -> bool:
+def same_type(a: Any, b: Any) -> bool:
+    """Whether a loop may carry `b` where it began with `a`."""
     if isinstance(a, tensor) and isinstance(b, tensor):
         return bool(a.type == b.type)
     if isinstance(a, tensor) and is_number(b):
         return bool(literal_type(b.value) == a.type)
     if is_tuple(a) and is_tuple(b):
-        return len(a) == len(b) and all(_same_type(x, y) for x, y in zip(a, b))
+        return len(a) == len(b) and all(same_type(x, y) for x, y in zip(a, b))
     return not isinstance(a, tensor) and not isinstance(b, tensor) and same_static(a, b)
 
 

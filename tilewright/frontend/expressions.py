@@ -18,25 +18,20 @@ from tilewright.frontend.attributes import attribute
 from tilewright.frontend.branches import Branches, Side
 from tilewright.frontend.calls import call_value
 from tilewright.frontend.python_builtins import items_of
+from tilewright.frontend.refusals import (
+    KEYWORDS_OF_DICT,
+    MEMBERSHIP,
+    SEVERAL_LOOPS,
+    STARRED_TARGET,
+    literal_refusal,
+    target_refusal,
+    unsupported_message,
+)
 from tilewright.frontend.scope import lookup
 from tilewright.frontend.values import as_tuple, from_python, is_static, is_tuple, to_python, type_name
 from tilewright.ir.node import Op
 from tilewright.language import semantic
 from tilewright.language.core import constexpr, tensor
-
-# expressions that have no meaning in a kernel, and what to write instead
-_UNSUPPORTED: dict[type[ast.expr], str] = {
-    ast.Lambda: "a lambda; write a function with @triton.jit and pass its name",
-    ast.Dict: "a dict; use separate variables or a namedtuple",
-    ast.Set: "a set; use a tuple",
-    ast.DictComp: "a dict comprehension; use a tuple",
-    ast.SetComp: "a set comprehension; use a list comprehension, which makes a tuple",
-    ast.GeneratorExp: "a generator expression; use a list comprehension, which makes a tuple",
-    ast.Await: "await; a kernel is not asynchronous",
-    ast.Yield: "yield; a kernel stores its results with tl.store",
-    ast.YieldFrom: "yield from; a kernel stores its results with tl.store",
-    ast.Starred: "a starred expression here; `*` unpacks a tuple in the arguments of a call only",
-}
 
 _CONVERSIONS: dict[str, Callable[[object], str]] = {"r": repr, "s": str, "a": ascii}
 
@@ -49,21 +44,20 @@ class Expressions(Branches):
         rule = _RULES.get(type(node))
         with self.placed(node):
             if rule is None:
-                raise self.unsupported(node, _UNSUPPORTED.get(type(node), type(node).__name__))
+                raise self.unsupported(node)
             return rule(self, node)
 
-    def unsupported(self, node: ast.AST, what: str) -> UnsupportedLanguageConstruct:
-        construct, _, instead = what.partition("; ")
-        message = f"unsupported AST node type: {type(node).__name__}. A kernel cannot contain {construct}"
-        error = self.error(node, message + (f"; {instead}" if instead else ""), UnsupportedLanguageConstruct)
+    def unsupported(self, node: ast.AST, what: str | None = None) -> UnsupportedLanguageConstruct:
+        error = self.error(node, unsupported_message(node, what), UnsupportedLanguageConstruct)
         assert isinstance(error, UnsupportedLanguageConstruct)
         return error
 
     # -- leaves -----------------------------------------------------------------------------------------------------
 
     def _constant(self, node: ast.Constant) -> Any:
-        if isinstance(node.value, bytes | complex):
-            raise self.unsupported(node, f"a literal of type {type(node.value).__name__}; use int, float, bool or str")
+        refusal = literal_refusal(node.value)
+        if refusal is not None:
+            raise self.unsupported(node, refusal)
         return from_python(node.value)
 
     def _name(self, node: ast.Name) -> Any:
@@ -100,8 +94,7 @@ class Expressions(Branches):
         result: Any = None
         for operator, comparator in zip(node.ops, node.comparators, strict=True):
             if isinstance(operator, ast.In | ast.NotIn):
-                raise self.unsupported(operator if hasattr(operator, "lineno") else node,
-                                       "`in`; compare one by one, as in `x == a or x == b`")
+                raise self.unsupported(node, MEMBERSHIP)
             right = self.expression(comparator)
             self.at(node)
             one = semantic.compare(self.builder, type(operator).__name__, left, right)
@@ -196,7 +189,7 @@ class Expressions(Branches):
         kwargs: dict[str, Any] = {}
         for keyword in node.keywords:
             if keyword.arg is None:
-                raise self.unsupported(keyword.value, "`**` in a call; name the arguments")
+                raise self.unsupported(keyword.value, KEYWORDS_OF_DICT)
             if keyword.arg in kwargs:
                 raise self.error(keyword.value, f"the argument {keyword.arg!r} is given twice")
             kwargs[keyword.arg] = self.expression(keyword.value)
@@ -222,7 +215,7 @@ class Expressions(Branches):
 
     def _comprehension(self, node: ast.ListComp) -> Any:
         if len(node.generators) != 1:
-            raise self.unsupported(node, "a comprehension with several `for`; nest list comprehensions")
+            raise self.unsupported(node, SEVERAL_LOOPS)
         (generator,) = node.generators
         items: list[Any] = []
         for item in items_of(self.expression(generator.iter)):
@@ -252,7 +245,7 @@ class Expressions(Branches):
         """The elements of `value`, as many as the target has names."""
         for element in target.elts:
             if isinstance(element, ast.Starred):
-                raise self.unsupported(element, "a starred target; slice the tuple: a, rest = t[0], t[1:]")
+                raise self.unsupported(element, STARRED_TARGET)
         if not is_tuple(value):
             raise self.error(target, f"cannot unpack {type_name(value)} into {len(target.elts)} names; only tuples "
                                      "can be unpacked")
@@ -261,12 +254,7 @@ class Expressions(Branches):
         return list(value)
 
     def refused_target(self, target: ast.expr) -> UnsupportedLanguageConstruct:
-        if isinstance(target, ast.Subscript):
-            return self.unsupported(target, "an assignment to an element; tiles and tuples are values: write memory "
-                                            "with tl.store, or make a new tile with tl.where")
-        if isinstance(target, ast.Attribute):
-            return self.unsupported(target, "an assignment to an attribute; values cannot be changed, make a new one")
-        return self.unsupported(target, f"an assignment to {type(target).__name__}")
+        return self.unsupported(target, target_refusal(target))
 
 
 def _touches_memory(op: Op) -> bool:

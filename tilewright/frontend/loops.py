@@ -23,6 +23,7 @@ from tilewright.frontend.carried import Body, Carried, CarriedValues, Slot, Test
 from tilewright.frontend.exits import Exit
 from tilewright.frontend.liveness import Names, assigned_names
 from tilewright.frontend.python_builtins import items_of, static_range_of
+from tilewright.frontend.refusals import LOOP_ELSE
 from tilewright.frontend.values import handles, is_static, is_tuple, to_python, type_name, with_handles
 from tilewright.ir.node import Value
 from tilewright.language import semantic
@@ -66,7 +67,7 @@ class Loops(CarriedValues):
 
     def _refuse_else(self, node: ast.For | ast.While) -> None:
         if node.orelse:
-            raise self.unsupported(node.orelse[0], "`else` on a loop; set a flag before `break` and test it afterwards")
+            raise self.unsupported(node.orelse[0], LOOP_ELSE)
 
     # -- unrolled ---------------------------------------------------------------------------------------------------
 

@@ -18,25 +18,7 @@ from tilewright.frontend.loops import Loops
 from tilewright.frontend.values import from_python, is_static, to_python, type_name
 from tilewright.language import debug, semantic
 from tilewright.language.core import tensor
-from tilewright.language.function import is_constexpr_annotation
-
-_UNSUPPORTED: dict[type[ast.stmt], str] = {
-    ast.FunctionDef: "a nested function; define it outside, decorated with @triton.jit",
-    ast.AsyncFunctionDef: "an async function; define a @triton.jit function outside",
-    ast.ClassDef: "a class; define it outside of the kernel",
-    ast.Delete: "del; a variable ends with the function, so leave it out",
-    ast.AsyncFor: "async for; a kernel is not asynchronous",
-    ast.AsyncWith: "async with; a kernel is not asynchronous",
-    ast.With: "with; there is no context to enter in a kernel",
-    ast.Raise: "raise; use tl.device_assert, or tl.static_assert for compile-time conditions",
-    ast.Try: "try; there are no exceptions at run time, test conditions with `if`",
-    ast.Import: "an import; import at the top of the module",
-    ast.ImportFrom: "an import; import at the top of the module",
-    ast.Global: "global; pass the value as an argument and store results with tl.store",
-    ast.Nonlocal: "nonlocal; pass the value as an argument and return results",
-}
-if hasattr(ast, "Match"):
-    _UNSUPPORTED[ast.Match] = "match; use if and elif"
+from tilewright.language.function import SourceFunction, is_constexpr_annotation
 
 
 class Tracer(Loops):
@@ -74,7 +56,7 @@ class Tracer(Loops):
             return self._if(node, rest)
         rule = _RULES.get(type(node))
         if rule is None:
-            raise self.unsupported(node, _UNSUPPORTED.get(type(node), f"the statement {type(node).__name__}"))
+            raise self.unsupported(node)
         with self.placed(node):
             rule(self, node)
         return False
@@ -144,7 +126,7 @@ class Tracer(Loops):
     def _annotated(self, node: ast.AnnAssign) -> None:
         if not isinstance(node.target, ast.Name):
             raise self.refused_target(node.target)
-        if not self._says_constexpr(node.annotation):
+        if not says_constexpr(self.fn, node.annotation):
             if node.value is not None:
                 self._assign_to(node.target, self.expression(node.value), node)
             return
@@ -159,19 +141,6 @@ class Tracer(Loops):
                 self.locals.assign(name, self._known(name, value), node.target)
         else:
             self.locals.drop(name, "it is declared, but nothing was assigned to it yet")
-
-    def _says_constexpr(self, annotation: ast.expr) -> bool:
-        if isinstance(annotation, ast.Constant):
-            return is_constexpr_annotation(annotation.value)
-        if isinstance(annotation, ast.Name | ast.Attribute):
-            return is_constexpr_annotation(ast.unparse(annotation)) or is_constexpr_annotation(
-                self._annotation_value(annotation))
-        return False
-
-    def _annotation_value(self, annotation: ast.expr) -> Any:
-        """What an annotation evaluates to, as far as a name does; annotations without a meaning are ignored."""
-        outside = {**self.fn.globals, **self.fn.closure}
-        return outside.get(annotation.id) if isinstance(annotation, ast.Name) else None
 
     def _augmented(self, node: ast.AugAssign) -> None:
         if not isinstance(node.target, ast.Name):
@@ -200,6 +169,22 @@ class Tracer(Loops):
 
     def _pass(self, node: ast.Pass) -> None:
         return None
+
+
+def says_constexpr(fn: SourceFunction, annotation: ast.expr) -> bool:
+    """Whether the annotation of a variable of `fn` is `tl.constexpr`, also under another name."""
+    if isinstance(annotation, ast.Constant):
+        return is_constexpr_annotation(annotation.value)
+    if isinstance(annotation, ast.Name | ast.Attribute):
+        return is_constexpr_annotation(ast.unparse(annotation)) or is_constexpr_annotation(
+            _annotation_value(fn, annotation))
+    return False
+
+
+def _annotation_value(fn: SourceFunction, annotation: ast.expr) -> Any:
+    """What an annotation evaluates to, as far as a name does; annotations without a meaning are ignored."""
+    outside = {**fn.globals, **fn.closure}
+    return outside.get(annotation.id) if isinstance(annotation, ast.Name) else None
 
 
 _RULES: dict[type[ast.stmt], Callable[[Any, Any], None]] = {

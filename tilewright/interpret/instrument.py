@@ -14,23 +14,65 @@ from __future__ import annotations
 
 import ast
 import types
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tilewright.diagnostics import Location
+from tilewright.frontend.liveness import Liveness, assignments_of
+from tilewright.frontend.refusals import (
+    KEYWORDS_OF_DICT,
+    LOOP_ELSE,
+    MEMBERSHIP,
+    SEVERAL_LOOPS,
+    STARRED_TARGET,
+    literal_refusal,
+    target_refusal,
+    unsupported_message,
+)
+from tilewright.frontend.statements import says_constexpr
 from tilewright.language.function import SourceFunction
 
 STEPS = "__tw"
 
 
+@dataclass(frozen=True, slots=True)
+class BranchFacts:
+    """Names that the two sides of an `if` assign, those needed after it, and whether a side has a `return`."""
+
+    then: tuple[str, ...]
+    otherwise: tuple[str, ...]
+    live: frozenset[str]
+    returns: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LoopFacts:
+    """Names that a loop changes and needs at its head, those that it assigns, and those that decay in it.
+
+    `places` are the numbers of the places where carried names are assigned last.  `target` is the name of the index,
+    empty for other targets.
+    """
+
+    carried: tuple[str, ...]
+    inner: tuple[str, ...]
+    decaying: frozenset[str]
+    places: Mapping[str, int]
+    returns: bool
+    target: str = ""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Instrumented:
-    """An instrumented function: call it with a `Steps` and the argument values."""
+    """An instrumented function: call it with a `Steps` and the argument values.
+
+    Steps get numbers that stand for places and for the facts of branches and loops.
+    """
 
     source: SourceFunction
     function: Callable[..., Any]
-    locations: tuple[Location, ...]     # what the numbers that steps get stand for
+    locations: tuple[Location, ...]
+    facts: tuple[BranchFacts | LoopFacts, ...]
 
 
 def instrument(fn: SourceFunction) -> Instrumented:
@@ -43,7 +85,7 @@ def instrument(fn: SourceFunction) -> Instrumented:
     namespace: dict[str, Any] = {}
     exec(code, namespace)
     function = types.FunctionType(namespace[fn.__name__].__code__, fn.globals, fn.__name__)
-    return Instrumented(fn, function, tuple(rewriter.locations))
+    return Instrumented(fn, function, tuple(rewriter.locations), tuple(rewriter.facts))
 
 
 def assigned_names(nodes: Iterable[ast.AST]) -> tuple[str, ...]:
@@ -71,8 +113,11 @@ class _Rewriter:
     def __init__(self, fn: SourceFunction) -> None:
         self.fn = fn
         self.locations: list[Location] = []
+        self.facts: list[BranchFacts | LoopFacts] = []
         self._temporaries = 0
+        self._declared: set[str] = set()        # names of `name: tl.constexpr` that have no value yet
         tree = fn.tree()
+        self._live = Liveness(tree.body)
         arguments = tree.args
         parameters = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
         if arguments.vararg is not None:
@@ -117,14 +162,15 @@ class _Rewriter:
         made: list[ast.stmt] = []
         for statement in body:
             handler = getattr(self, f"_stmt_{type(statement).__name__.lower()}", None)
-            made += handler(statement) if handler is not None else [self._unsupported_statement(statement)]
+            made += handler(statement) if handler is not None else self._refused(statement)
         return made or [ast.Pass()]
 
-    def _unsupported_statement(self, node: ast.stmt) -> ast.stmt:
-        return _at(node, ast.Expr(self._step(node, "unsupported", type(node).__name__)))
+    def _refused(self, node: ast.expr | ast.stmt, what: str | None = None) -> list[ast.stmt]:
+        """A statement that raises when it is reached."""
+        return [_at(node, ast.Expr(self._step(node, "unsupported", unsupported_message(node, what))))]
 
     def _stmt_expr(self, node: ast.Expr) -> list[ast.stmt]:
-        if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+        if isinstance(node.value, ast.Constant):        # docstrings and `...`
             return [node]
         return [_at(node, ast.Expr(self._expr(node.value)))]
 
@@ -139,18 +185,23 @@ class _Rewriter:
         first: list[ast.stmt] = [_at(node, ast.Assign([ast.Name(name, ast.Store())], value))]
         return first + [s for t in node.targets for s in self._assign(node, t, ast.Name(name, ast.Load()))]
 
-    def _assign(self, node: ast.stmt, target: ast.expr, value: ast.expr) -> list[ast.stmt]:
+    def _assign(self, node: ast.stmt, target: ast.expr, value: ast.expr, decays: bool = True) -> list[ast.stmt]:
         if isinstance(target, ast.Name):
-            return [_at(node, ast.Assign([target], self._step(node, "assign", value)))]
-        if isinstance(target, ast.Tuple | ast.List):
-            name = self._temporary()
-            parts = self._step(node, "unpack", value, len(target.elts))
-            made: list[ast.stmt] = [_at(node, ast.Assign([ast.Name(name, ast.Store())], parts))]
-            for index, inner in enumerate(target.elts):
-                item = ast.Subscript(ast.Name(name, ast.Load()), ast.Constant(index), ast.Load())
-                made += self._assign(node, inner, item)
-            return made
-        return [_at(node, ast.Expr(self._step(target, "unsupported_target", type(target).__name__)))]
+            if decays and target.id in self._declared:      # a bare `name: tl.constexpr` stands before it
+                self._declared.discard(target.id)
+                return [_at(node, ast.Assign([target], self._step(node, "known", target.id, value)))]
+            return [_at(node, ast.Assign([target], self._step(node, "assign", value) if decays else value))]
+        if not isinstance(target, ast.Tuple | ast.List):
+            return self._refused(target, target_refusal(target))
+        name = self._temporary()
+        parts = self._step(target, "unpack", value, len(target.elts))
+        made: list[ast.stmt] = [_at(node, ast.Assign([ast.Name(name, ast.Store())], parts))]
+        for index, inner in enumerate(target.elts):
+            if isinstance(inner, ast.Starred):
+                return self._refused(inner, STARRED_TARGET)
+            item = ast.Subscript(ast.Name(name, ast.Load()), ast.Constant(index), ast.Load())
+            made += self._assign(node, inner, item, decays)
+        return made
 
     def _stmt_augassign(self, node: ast.AugAssign) -> list[ast.stmt]:
         if not isinstance(node.target, ast.Name):
@@ -161,13 +212,18 @@ class _Rewriter:
 
     def _stmt_annassign(self, node: ast.AnnAssign) -> list[ast.stmt]:
         if not isinstance(node.target, ast.Name):
-            return self._assign(node, node.target, ast.Constant(None))
-        name, annotation = node.target.id, self._expr(node.annotation)
-        bound = ast.Call(ast.Attribute(self._locals_now(), "get", ast.Load()), [ast.Constant(name)], [])
+            return self._refused(node.target, target_refusal(node.target))
+        name = node.target.id
+        if not says_constexpr(self.fn, node.annotation):
+            return [] if node.value is None else self._assign(node, node.target, self._expr(node.value))
+        defined = self._step(node.target, "declare", name, self._locals_now())
+        made: list[ast.stmt] = [_at(node, ast.Expr(defined))]
         if node.value is None:
-            return [_at(node, ast.Expr(self._step(node, "declare", name, annotation, bound)))]
-        value = self._step(node, "annotated", name, annotation, self._expr(node.value), bound)
-        return [_at(node, ast.Assign([node.target], value))]
+            self._declared.add(name)
+        else:
+            value = self._step(node.value, "known", name, self._expr(node.value))
+            made.append(_at(node, ast.Assign([node.target], value)))
+        return made
 
     def _stmt_return(self, node: ast.Return) -> list[ast.stmt]:
         value = self._expr(node.value) if node.value is not None else ast.Constant(None)
@@ -179,41 +235,65 @@ class _Rewriter:
 
     def _stmt_if(self, node: ast.If) -> list[ast.stmt]:
         branch, then, other = self._temporary(), assigned_names(node.body), assigned_names(node.orelse)
-        opened = self._step(node.test, "branch", self._expr(node.test), _names(then), _names(other),
-                            self._locals_now())
+        facts = self._fact(BranchFacts(then, other, self._live.after(node), _has_return([*node.body, *node.orelse])))
+        opened = self._step(node.test, "branch", self._expr(node.test), facts, self._locals_now())
         taken = ast.Attribute(ast.Name(branch, ast.Load()), "taken", ast.Load())
         rest = self._block(node.orelse) if node.orelse else []
         return [_at(node, ast.Assign([ast.Name(branch, ast.Store())], opened)),
                 _at(node, ast.If(taken, self._block(node.body), rest)),
                 *self._joined(node, branch, dict.fromkeys((*then, *other)))]
 
+    def _last_assignments(self, names: Iterable[str], body: Sequence[ast.stmt]) -> dict[str, int]:
+        """The place of the last assignment of each name in a loop's body."""
+        places: dict[str, int] = {}
+        for name in names:
+            found = assignments_of(name, body)
+            if found:
+                self.locations.append(self.fn.location(found[-1]))
+                places[name] = len(self.locations) - 1
+        return places
+
+    def _fact(self, facts: BranchFacts | LoopFacts) -> int:
+        self.facts.append(facts)
+        return len(self.facts) - 1
+
+    def _loop_facts(self, node: ast.For | ast.While) -> LoopFacts:
+        target = node.target.id if isinstance(node, ast.For) and isinstance(node.target, ast.Name) else ""
+        changed = assigned_names(node.body if isinstance(node, ast.For) else [node.test, *node.body])
+        head = self._live.loop(node).at_head
+        inner = (n for statement in node.body for n in _walk_own(statement))
+        decaying = assigned_names(n for n in inner if isinstance(n, ast.Assign | ast.AugAssign))
+        carried = tuple(n for n in changed if n in head and n != target)
+        return LoopFacts(carried, changed, frozenset(decaying), self._last_assignments(carried, node.body),
+                         _has_return(node.body), target)
+
     def _stmt_for(self, node: ast.For) -> list[ast.stmt]:
         if node.orelse:
-            return [_at(node, ast.Expr(self._step(node, "unsupported", "ForElse")))]
-        loop, changed = self._temporary(), assigned_names(node.body)
-        iterated = self._expr(node.iter, iterated=True)
-        opened = self._step(node.iter, "for_loop", iterated, _names(changed), self._locals_now())
-        index = self._temporary()
-        body = self._assign_index(node, index) + self._loop_body(node, loop)
+            return self._refused(node.orelse[0], LOOP_ELSE)
+        loop, index, facts = self._temporary(), self._temporary(), self._loop_facts(node)
+        opened = self._step(node.iter, "for_loop", self._expr(node.iter), self._fact(facts), self._locals_now())
+        body = [*self._bind(node, node.target, ast.Name(index, ast.Load())), *self._loop_body(node, loop)]
         new = ast.For(ast.Name(index, ast.Store()), ast.Name(loop, ast.Load()), body, [], None)
         return [_at(node, ast.Assign([ast.Name(loop, ast.Store())], opened)),
-                *self._rebound(node, loop, changed), _at(node, new), *self._joined(node, loop, changed)]
+                *self._rebound(node, loop, facts.carried), _at(node, new),
+                *self._joined(node, loop, dict.fromkeys((*facts.inner, *filter(None, [facts.target]))))]
 
-    def _assign_index(self, node: ast.For, index: str) -> list[ast.stmt]:
-        if isinstance(node.target, ast.Name):
-            return [_at(node.target, ast.Assign([node.target], ast.Name(index, ast.Load())))]
-        return self._assign(node, node.target, ast.Name(index, ast.Load()))
+    def _bind(self, node: ast.stmt, target: ast.expr, value: ast.expr) -> list[ast.stmt]:
+        """Give `value`, as it is, to the names of a target."""
+        if isinstance(target, ast.Name):
+            return [_at(target, ast.Assign([target], value))]
+        return self._assign(node, target, value, decays=False)
 
     def _stmt_while(self, node: ast.While) -> list[ast.stmt]:
         if node.orelse:
-            return [_at(node, ast.Expr(self._step(node, "unsupported", "WhileElse")))]
-        loop, changed = self._temporary(), assigned_names([*node.body, node.test])
-        opened = self._step(node, "while_loop", _names(changed), self._locals_now())
-        test = self._step(node.test, "goes_on", ast.Name(loop, ast.Load()), self._expr(node.test))
+            return self._refused(node.orelse[0], LOOP_ELSE)
+        loop, facts = self._temporary(), self._loop_facts(node)
+        opened = self._step(node, "while_loop", self._fact(facts), self._locals_now())
         return [_at(node, ast.Assign([ast.Name(loop, ast.Store())], opened)),
-                *self._rebound(node, loop, changed),
-                _at(node, ast.While(test, self._loop_body(node, loop), [])),
-                *self._joined(node, loop, changed)]
+                *self._rebound(node, loop, facts.carried),
+                _at(node, ast.While(self._step(node.test, "goes_on", self._expr(node.test)),
+                                    self._loop_body(node, loop), [])),
+                *self._joined(node, loop, facts.inner)]
 
     def _loop_body(self, node: ast.For | ast.While, loop: str) -> list[ast.stmt]:
         """The body; at its end and before each `break` and `continue` the carried values are checked."""
@@ -251,17 +331,18 @@ class _Rewriter:
 
     # -- expressions --------------------------------------------------------------------------------------------------
 
-    def _expr(self, node: ast.expr, iterated: bool = False) -> ast.expr:
-        if iterated and isinstance(node, ast.Call):
-            return self._call(node, "iterable")
+    def _expr(self, node: ast.expr) -> ast.expr:
         handler = getattr(self, f"_expr_{type(node).__name__.lower()}", None)
         if handler is None:
-            return self._step(node, "unsupported", type(node).__name__)
+            return self._step(node, "unsupported", unsupported_message(node))
         made = handler(node)
         assert isinstance(made, ast.expr)
         return made
 
     def _expr_constant(self, node: ast.Constant) -> ast.expr:
+        refusal = literal_refusal(node.value)
+        if refusal is not None:
+            return self._step(node, "unsupported", unsupported_message(node, refusal))
         return self._step(node, "literal", node)
 
     def _expr_name(self, node: ast.Name) -> ast.expr:
@@ -276,13 +357,14 @@ class _Rewriter:
     def _expr_boolop(self, node: ast.BoolOp) -> ast.expr:
         made = self._expr(node.values[0])
         for value in node.values[1:]:
-            made = self._logical(node, type(node.op).__name__, made, self._expr(value))
+            calls = any(isinstance(n, ast.Call) for n in _walk_own(value))
+            made = self._logical(node, type(node.op).__name__, made, self._expr(value), calls)
         return made
 
-    def _logical(self, node: ast.expr, op: str, left: ast.expr, right: ast.expr) -> ast.expr:
-        """`left op right`; `right` is not evaluated when a compile-time `left` decides."""
+    def _logical(self, node: ast.expr, op: str, left: ast.expr, right: ast.expr, calls: bool) -> ast.expr:
+        """`left op right`; `right` is not evaluated when `left` decides."""
         name = self._temporary()
-        decided = self._step(node, "decides", op, self._kept(name, left))
+        decided = self._step(node, "decides", op, calls, self._kept(name, left))
         both = self._step(node, "logical", op, ast.Name(name, ast.Load()), right)
         return _at(node, ast.IfExp(decided, ast.Name(name, ast.Load()), both))
 
@@ -290,12 +372,14 @@ class _Rewriter:
         made: ast.expr | None = None
         left = self._expr(node.left)
         for position, (op, comparator) in enumerate(zip(node.ops, node.comparators, strict=True)):
+            if isinstance(op, ast.In | ast.NotIn):
+                return self._step(node, "unsupported", unsupported_message(node, MEMBERSHIP))
             right, following = self._expr(comparator), left
             if position + 1 < len(node.ops):
                 name = self._temporary()
                 right, following = self._kept(name, right), ast.Name(name, ast.Load())
             one = self._step(node, "compare", type(op).__name__, left, right)
-            made = one if made is None else self._logical(node, "And", made, one)
+            made = one if made is None else self._logical(node, "And", made, one, calls=False)
             left = following
         assert made is not None
         return made
@@ -325,9 +409,6 @@ class _Rewriter:
     def _expr_call(self, node: ast.Call) -> ast.expr:
         if isinstance(node.func, ast.Name) and node.func.id == "breakpoint" and "breakpoint" not in self._locals:
             return _at(node, ast.Call(node.func, [], []))      # not through a step: it stops in the caller's frame
-        return self._call(node, "call")
-
-    def _call(self, node: ast.Call, step: str) -> ast.expr:
         args: list[ast.expr] = []
         for arg in node.args:
             if isinstance(arg, ast.Starred):
@@ -335,10 +416,10 @@ class _Rewriter:
             else:
                 args.append(self._expr(arg))
         if any(k.arg is None for k in node.keywords):
-            return self._step(node, "unsupported", "KeywordDictionary")
+            return self._step(node, "unsupported", unsupported_message(node, KEYWORDS_OF_DICT))
         keys: list[ast.expr | None] = [ast.Constant(k.arg) for k in node.keywords]
         keywords = ast.Dict(keys, [self._expr(k.value) for k in node.keywords])
-        return self._step(node, step, self._expr(node.func), ast.List(args, ast.Load()), keywords)
+        return self._step(node, "call", self._expr(node.func), ast.List(args, ast.Load()), keywords)
 
     def _expr_tuple(self, node: ast.Tuple | ast.List) -> ast.expr:
         items: list[ast.expr] = []
@@ -365,12 +446,12 @@ class _Rewriter:
 
     def _expr_listcomp(self, node: ast.ListComp) -> ast.expr:
         (generator, *more) = node.generators
-        if more or generator.is_async or not isinstance(generator.target, ast.Name):
-            return self._step(node, "unsupported", "Comprehension")
-        outer, name = self._locals, generator.target.id
+        if more or generator.is_async:
+            return self._step(node, "unsupported", unsupported_message(node, SEVERAL_LOOPS))
+        outer = self._locals
         iterated = self._step(generator.iter, "spread", self._expr(generator.iter))
-        self._locals = outer | {name}
-        tests = [ast.Attribute(self._step(t, "choice", self._expr(t)), "taken", ast.Load()) for t in generator.ifs]
+        self._locals = outer | set(assigned_names([generator.target]))
+        tests = [self._step(t, "known_choice", self._expr(t)) for t in generator.ifs]
         items = self._temporary()       # an iterable may not hold assignment expressions, so it is evaluated before
         made = ast.ListComp(self._expr(node.elt), [
             ast.comprehension(generator.target, ast.Name(items, ast.Load()), list(tests), 0)])
@@ -405,8 +486,8 @@ class _Jumps(ast.NodeTransformer):
         return node
 
 
-def _names(names: Iterable[str]) -> ast.expr:
-    return ast.Tuple([ast.Constant(n) for n in names], ast.Load())
+def _has_return(body: Iterable[ast.stmt]) -> bool:
+    return any(isinstance(n, ast.Return) for s in body for n in _walk_own(s))
 
 
 def _method(frame: str, method: str, name: str) -> ast.expr:

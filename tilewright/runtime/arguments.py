@@ -115,11 +115,13 @@ def torch_reader() -> Reader:
             return _read_foreign(tensor, element)
         try:
             address = tensor.data_ptr()
-        except RuntimeError as error:       # a fake tensor of torch's tracers
-            raise TypeError(f"a {type(tensor).__name__} has no data: {error}") from error
+        except RuntimeError as error:
+            raise TypeError(f"a {type(tensor).__name__} of layout {tensor.layout} has no data: {error}") from error
         if tensor.is_contiguous():
-            return Pointer(element, address, address, address + tensor.numel() * size)
-        _check_strided(tensor)
+            high = address + tensor.numel() * size
+            if not address and high:        # a fake tensor of torch's tracers
+                raise TypeError(f"a {type(tensor).__name__} has no data; launch with real tensors")
+            return Pointer(element, address, address, high)
         low, high = extent(address, tensor.shape, [s * size for s in tensor.stride()], size)
         return Pointer(element, address, low, high)
 
@@ -132,11 +134,6 @@ def _read_foreign(tensor: Any, element: str) -> Pointer:
     if device == "meta":
         raise TypeError("a tensor on the meta device has no data; allocate it, or use .warmup(...) to compile only")
     return Pointer(element, 0, 0, 0, True, device)
-
-
-def _check_strided(tensor: Any) -> None:
-    if str(tensor.layout) != "torch.strided":
-        raise TypeError(f"a tensor of layout {tensor.layout} has no strides; pass its parts, or .to_dense()")
 
 
 def read_array_interface(thing: Any) -> Pointer:

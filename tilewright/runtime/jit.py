@@ -15,12 +15,8 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, overload
 
-from tilewright.interpret.eager_run import run_grid
-
-from tilewright.compile import Lowered, finish, lower
-from tilewright.frontend import Dependencies, dependencies
 from tilewright.language.function import Name, ParamKind, SourceFunction
 from tilewright.language.options import Options, Signature
 from tilewright.runtime import knobs
@@ -31,7 +27,10 @@ from tilewright.runtime.launch import CompiledKernel, Facts, check_devices, chec
 from tilewright.runtime.launch_options import NAMES, make_options, unknown_keyword
 from tilewright.runtime.specialize import Specializer, Split, typed
 
-F = TypeVar("F", bound=Callable[..., Any])
+if TYPE_CHECKING:
+    from tilewright.compile import Lowered
+    from tilewright.frontend import Dependencies
+    from tilewright.interpret.eager_run import EagerProgram
 
 
 class Entry:
@@ -87,7 +86,7 @@ class JITFunction(SourceFunction):
         split = self.specializer.split(values, mock=True)
         if self._interprets():
             return None
-        check_devices(self.__name__, self._slot_names(split), split.pointers)
+        check_devices(self.__name__, self.slot_names(split), split.pointers)
         return self._compiled(values, given, split)
 
     def _launch(self, grid: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> CompiledKernel | None:
@@ -97,13 +96,13 @@ class JITFunction(SourceFunction):
         sizes = normalise(self.__name__, grid, bound)
         for _, pointer in split.pointers:
             if pointer.device is not CPU:
-                check_devices(self.__name__, self._slot_names(split), split.pointers)
+                check_devices(self.__name__, self.slot_names(split), split.pointers)
         if self._interprets():
             return self._interpret(sizes, values, given, split)
         kernel = self._compiled(values, given, split)
         for _, pointer in split.pointers:
             if not pointer.writable:
-                check_writable(self.__name__, self._slot_names(split), split.pointers, kernel.written)
+                check_writable(self.__name__, self.slot_names(split), split.pointers, kernel.written)
         kernel.launch(sizes, split.slots)
         return kernel
 
@@ -176,8 +175,10 @@ class JITFunction(SourceFunction):
             entry = self._entries.get(key)
             if entry is not None and entry.guards.hold():
                 return entry
+            from tilewright.compile import lower  # the compiler is loaded by the first compilation
+            from tilewright.frontend import dependencies
             settings = self.settings()
-            guards = dependencies(self)
+            guards = dependencies(self, values)
             lowered = lower(self, self.specializer.signature(split.atoms, values, False, False),
                             self.options(given), check=settings["check"])
             entry = self._entries[key] = Entry(lowered, guards)
@@ -187,6 +188,7 @@ class JITFunction(SourceFunction):
         with self._lock:
             if facts in entry.kernels:
                 return entry.kernels[facts]
+            from tilewright.compile import finish
             settings = self.settings()
             target = DEVICES.cpu(settings["num_threads"])
             lowered = entry.lowered.with_facts(*facts)
@@ -221,9 +223,14 @@ class JITFunction(SourceFunction):
 
     def _interpret(self, grid: Grid, values: Sequence[Any], given: Mapping[str, Any], split: Split) -> None:
         signature = self.specializer.signature(split.atoms, values, False, False)
-        names = self._slot_names(split)
+        names = self.slot_names(split)
         extents = [p.extent(names[slot]) for slot, p in split.pointers]
-        run_grid(self, signature, self.options(given), grid, split.slots, extents)
+        self._eager.run(signature, self.options(given), grid, split.slots, extents)
+
+    @cached_property
+    def _eager(self) -> EagerProgram:
+        from tilewright.interpret.eager_run import EagerProgram
+        return EagerProgram(self)
 
     # -- what others ask ----------------------------------------------------------------------------------------------
 
@@ -256,7 +263,7 @@ class JITFunction(SourceFunction):
         """The compiler's options for a launch with these option keywords."""
         return make_options(self.__name__, given, self.debug, self.settings())
 
-    def _slot_names(self, split: Split) -> list[str]:
+    def slot_names(self, split: Split) -> list[str]:
         """The parameter that each slot belongs to; elements of tuples are `name[0]`."""
         names: list[str] = []
         for rule, atom in zip(self.specializer.rules, split.atoms, strict=True):

@@ -183,7 +183,7 @@ def _wide_int(value: int) -> str:
     """The type of an int that int32 does not hold: int64 as far as it goes, then uint64 (semantics §12)."""
     if -(2**63) <= value < 2**63:
         return "i64"
-    if value < 2**64:
+    if 0 <= value < 2**64:
         return "u64"
     raise OverflowError(f"{value} does not fit in 64 bits")
 

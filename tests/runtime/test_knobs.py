@@ -1,0 +1,80 @@
+"""The table of knobs: environment, precedence, scoped override."""
+
+import threading
+
+import pytest
+
+from tilewright.runtime import knobs
+
+
+def test_default_without_environment(monkeypatch):
+    for variable in knobs.TABLE["num_threads"].variables:
+        monkeypatch.delenv(variable, raising=False)
+    assert knobs.read("num_threads") == 0
+    assert knobs.num_threads == 0
+
+
+def test_own_variable_wins_over_tritons(monkeypatch):
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    assert knobs.read("interpret") is True
+    monkeypatch.setenv("TILEWRIGHT_INTERPRET", "0")
+    assert knobs.read("interpret") is False
+
+
+@pytest.mark.parametrize("text, value", [("1", True), ("ON", True), ("yes", True), ("0", False), ("off", False),
+                                         ("", False)])
+def test_bool_words(monkeypatch, text, value):
+    monkeypatch.setenv("TILEWRIGHT_DEBUG", text)
+    assert knobs.read("debug") is value
+
+
+@pytest.mark.parametrize("variable, text, name", [("TILEWRIGHT_DEBUG", "maybe", "debug"),
+                                                  ("TILEWRIGHT_NUM_THREADS", "two", "num_threads")])
+def test_a_value_that_means_nothing_names_the_variable(monkeypatch, variable, text, name):
+    monkeypatch.setenv(variable, text)
+    with pytest.raises(ValueError, match=f"{variable}='{text}'"):
+        knobs.read(name)
+
+
+def test_scope_overrides_and_ends(monkeypatch):
+    monkeypatch.setenv("TILEWRIGHT_CHECK", "0")
+    with knobs.scope(check=2):
+        assert knobs.read("check") == 2
+        with knobs.scope(interpret=True):
+            assert (knobs.read("check"), knobs.read("interpret")) == (2, True)
+    assert knobs.read("check") == 0
+
+
+def test_scope_ends_after_an_error():
+    with pytest.raises(RuntimeError, match="inside"), knobs.scope(check=2):
+        raise RuntimeError("inside")
+    assert "check" not in knobs.overrides()
+
+
+def test_scope_does_not_reach_other_threads():
+    seen = []
+    with knobs.scope(num_threads=7):
+        thread = threading.Thread(target=lambda: seen.append(knobs.overrides()))
+        thread.start()
+        thread.join()
+    assert "num_threads" not in seen[0]
+
+
+def test_scope_refuses_unknown_names_and_wrong_kinds():
+    with pytest.raises(KeyError, match="no knob 'intepret'"), knobs.scope(intepret=True):
+        pass
+    with pytest.raises(TypeError, match="takes int, not bool"), knobs.scope(num_threads=True):
+        pass
+
+
+def test_unknown_attribute():
+    with pytest.raises(AttributeError, match="no knob 'nothing'"):
+        knobs.nothing  # noqa: B018
+
+
+def test_every_row_is_complete():
+    for name, knob in knobs.TABLE.items():
+        assert knob.name == name and knob.doc.endswith(".") and knob.variables
+        assert all(v.startswith(("TILEWRIGHT_", "TRITON_")) for v in knob.variables)
+        assert knob.variables[0].startswith("TILEWRIGHT_"), "the own name has to win"
+        assert isinstance(knob.default, knob.kind)

@@ -1,0 +1,51 @@
+"""Tilewright: the Triton tile language and compiler, in pure Python.
+
+    import tilewright as triton
+    import tilewright.language as tl
+
+The public face, named as triton's.  Importing it loads no target, no LLVM and no torch; `language`, `testing` and
+`compat` are loaded when they are first asked for.
+Tests: tests/runtime/test_face.py, tests/runtime/test_import.py.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from tilewright.diagnostics import (
+    AutotunerError,
+    CompilationError,
+    CompileTimeAssertionFailure,
+    InterpreterError,
+    KernelAssertionError,
+    OutOfResources,
+    TritonError,
+    UnsupportedLanguageConstruct,
+)
+from tilewright.runtime import knobs
+from tilewright.runtime.allocation import set_allocator
+from tilewright.runtime.arguments import MockTensor
+from tilewright.runtime.jit import JITFunction, jit
+from tilewright.runtime.reinterpret import TensorWrapper, reinterpret
+from tilewright.runtime.sizes import cdiv, constexpr_function, next_power_of_2
+
+if TYPE_CHECKING:
+    from tilewright import language, testing
+
+__version__ = "0.1.0"
+
+_LAZY = ("language", "testing", "compat", "runtime", "interpret", "compile", "targets", "frontend")
+
+__all__ = [
+    "AutotunerError", "CompilationError", "CompileTimeAssertionFailure", "InterpreterError", "JITFunction",
+    "KernelAssertionError", "MockTensor", "OutOfResources", "TensorWrapper", "TritonError",
+    "UnsupportedLanguageConstruct", "__version__", "cdiv", "constexpr_function", "jit", "knobs", "language",
+    "next_power_of_2", "reinterpret", "set_allocator", "testing",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return importlib.import_module(f"tilewright.{name}")
+    raise AttributeError(f"module 'tilewright' has no attribute {name!r}")

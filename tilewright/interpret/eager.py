@@ -1,0 +1,131 @@
+"""The eager builder: each op of the language is computed at once, for one program.
+
+It is the second of the two builders behind the language layer (docs/design.md, Two builders, one meaning).  A handle
+is an `EagerValue`, an IR value that carries its array.  The op's meaning, memory, messages and the regions of
+reductions are those of the batched interpreter's `Engine`; only what runs when is decided by Python.
+Tests: tests/interpret/test_eager.py, tests/interpret/test_eager_traps.py.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.diagnostics import UNKNOWN, CompilationError, Location
+from tilewright.frontend.graph import GraphBuilder
+from tilewright.interpret.batched import Engine, result_shapes
+from tilewright.interpret.frame import Frame
+from tilewright.interpret.memory import Memory
+from tilewright.ir.build import make_op
+from tilewright.ir.node import Block, Module, Op, Value
+from tilewright.ir.types import Pointer, Type, element_of
+from tilewright.language.function import SourceFunction
+from tilewright.language.options import Options
+
+Array = np.ndarray[Any, Any]
+CallRule = Callable[[SourceFunction, Sequence[Any], Mapping[str, Any]], Any]
+
+
+class EagerValue(Value):
+    """A value with its array, whose program axis has size 1; `foreign`: a pointer that came out of memory."""
+
+    __slots__ = ("array", "foreign")
+
+    def __init__(self, type: Type, array: Array, foreign: bool = False) -> None:
+        super().__init__(type)
+        self.array = array
+        self.foreign = foreign
+
+    def numbers(self) -> Array:
+        """The value's array without the program axis, in storage form."""
+        return np.asarray(self.array[0])
+
+
+class EagerMachine(Engine):
+    """The batched engine with one program at a time and one op at a time."""
+
+    def __init__(self, grid: tuple[int, int, int], memory: Memory, write: Callable[[str], object] | None) -> None:
+        super().__init__(Module("eager", {}), grid, memory, write)
+        self.program = np.zeros(1, np.int64)
+
+    def compute(self, op: Op) -> tuple[Array, ...]:
+        """The results of one op, whose operands are eager values."""
+        frame = Frame(self.program)
+        for operand in op.operands:
+            assert isinstance(operand, EagerValue)
+            frame.values[operand] = operand.array
+        results = self.evaluate(op, frame)
+        for lines in self._printed.values():
+            self.write("".join(line + "\n" for line in lines))
+        self._printed.clear()
+        return results
+
+    def current_program(self) -> tuple[int, int, int]:
+        return self._program(int(self.program[0]))
+
+    def use_functions(self, module: Module) -> None:
+        """Let the regions of reductions call the functions of `module`."""
+        self.module = module
+
+    def _expected(self, op: Op) -> Any:
+        return result_shapes(op)        # ops do not come back, so nothing is kept
+
+    def _may_be_foreign(self) -> bool:
+        return self._op is not None and any(getattr(v, "foreign", False) for v in self._op.operands[:1])
+
+
+class EagerBuilder:
+    """`language.builder.Builder` on arrays.  `call` runs a jit function; `record` does so in a graph builder."""
+
+    def __init__(self, options: Options, machine: EagerMachine, call: CallRule, graph: GraphBuilder) -> None:
+        self.options = options
+        self.location: Location = UNKNOWN
+        self.machine = machine
+        self._call = call
+        self._graph = graph
+
+    def emit(self, name: str, operands: Sequence[EagerValue] = (), attrs: Mapping[str, Any] | None = None,
+             regions: Sequence[Block] = ()) -> tuple[EagerValue, ...]:
+        op = make_op(name, operands, attrs, regions, self.location)
+        arrays = self.machine.compute(op)
+        return tuple(EagerValue(v.type, array, _comes_out_of_memory(op, v))
+                     for v, array in zip(op.results, arrays, strict=True))
+
+    def type_of(self, handle: EagerValue) -> Type:
+        return handle.type
+
+    def region(self, arg_types: Sequence[Type], body: Callable[..., Sequence[Value]],
+               terminator: str = "yield") -> Block:
+        """Regions are recorded, not run: the op that has the region runs it."""
+        self._graph.location = self.location
+        block = self._graph.region(arg_types, body, terminator)
+        self.machine.use_functions(Module("eager", dict(self._graph.functions)))
+        return block
+
+    def region_builder(self) -> GraphBuilder:
+        return self._graph
+
+    def call_function(self, fn: SourceFunction, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Run a jit function; an error in it is shown with this call in its chain of call sites."""
+        site = self.location
+        try:
+            return self._call(fn, args, kwargs)
+        except CompilationError as error:
+            error.location = site if error.location is None else error.location.called_from(site)
+            raise
+        finally:
+            self.location = site
+
+    def warn(self, message: str) -> None:
+        warnings.warn_explicit(message, UserWarning, self.location.file, self.location.line)
+
+
+def _comes_out_of_memory(op: Op, result: Value) -> bool:
+    """Whether a result is a pointer that belongs to no argument: loaded, made of an integer, or derived from such."""
+    if not isinstance(element_of(result.type), Pointer):
+        return False
+    sources = [v for v in op.operands if isinstance(element_of(v.type), Pointer)]
+    return op.name == "load" or not sources or any(getattr(v, "foreign", False) for v in sources)

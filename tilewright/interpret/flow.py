@@ -1,0 +1,197 @@
+"""Branches and loops of an instrumented function: what happens to its variables there.
+
+In compiled code a variable that a branch or loop changes becomes the result of an op, so it has one type, a number
+becomes a run-time scalar, and a name that only one way binds is gone afterwards.  These frames do the same to Python
+locals; the instrumented code asks them after each branch and loop (`has`/`value`: rebind, `drops`: unbind).  Only the
+way that is taken runs, so only its errors show.
+Tests: tests/interpret/test_eager_flow.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tilewright.frontend.carried import same_type, type_change_message
+from tilewright.frontend.values import is_number, is_tuple, same_static, type_name
+from tilewright.interpret.instrument import BranchFacts, LoopFacts
+from tilewright.language import semantic
+from tilewright.language.builder import Builder
+from tilewright.language.core import constexpr, tensor
+from tilewright.language.promotion import literal_type
+
+Variables = Mapping[str, Any]
+
+
+class Frame:
+    """What the instrumented code asks after a branch or loop."""
+
+    def __init__(self) -> None:
+        self._new: dict[str, Any] = {}
+        self._gone: set[str] = set()
+
+    def has(self, name: str) -> bool:
+        """Whether `name` gets another value now."""
+        return name in self._new
+
+    def value(self, name: str) -> Any:
+        return self._new[name]
+
+    def drops(self, name: str) -> bool:
+        """Whether `name` has no value from here on."""
+        return name in self._gone
+
+
+class Choice(Frame):
+    """The condition of a conditional expression: `taken`, and whether it was known at compile time."""
+
+    def __init__(self, builder: Builder, test: Any) -> None:
+        super().__init__()
+        flag = semantic.truth(builder, test)
+        self.run_time = isinstance(flag, tensor)
+        self.taken = scalar_value(flag) if isinstance(flag, tensor) else flag
+
+
+class Branch(Choice):
+    """An `if` statement."""
+
+    def __init__(self, builder: Builder, test: Any, facts: BranchFacts, before: Variables, line: int) -> None:
+        super().__init__(builder, test)
+        self._builder = builder
+        self._names = (facts.then, facts.otherwise) if self.taken else (facts.otherwise, facts.then)
+        self._live = facts.live
+        self._before = {n: before[n] for names in self._names for n in names if n in before}
+        self._line = line
+
+    def close(self, after: Variables, gone: dict[str, str]) -> None:
+        """The branch has ended: join what its sides give."""
+        if not self.run_time:
+            return
+        for name in self._names[0]:
+            if name in after and name in self._live:
+                self._join(name, after[name], gone)
+            elif name in after and name not in self._before:
+                self._drop(name, f"its value is not kept after the branch at line {self._line}", gone)
+
+    def _join(self, name: str, now: Any, gone: dict[str, str]) -> None:
+        both = name in self._names[1]       # then what the other side makes of it is not known here
+        if name not in self._before and not both:
+            holds = "holds" if self.taken else "does not hold"
+            self._drop(name, f"it is assigned only if the condition at line {self._line} {holds}, and has no value "
+                             f"otherwise; assign it on both paths, or before line {self._line}", gone)
+        elif both or now is self._before[name]:
+            if is_number(now):
+                self._new[name] = semantic.to_tensor(self._builder, now)
+        else:
+            self._meet(name, now, self._before[name], gone)
+
+    def _meet(self, name: str, now: Any, before: Any, gone: dict[str, str]) -> None:
+        """The value after a branch of which only one side assigns `name`."""
+        if not isinstance(now, tensor) and not isinstance(before, tensor) and same_static(now, before):
+            return
+        if is_tuple(now) and is_tuple(before) and len(now) == len(before):
+            return
+        if _run_time_type(now) is not None and _run_time_type(now) == _run_time_type(before):
+            self._new[name] = semantic.to_tensor(self._builder, now)
+            return
+        holds, fails = (now, before) if self.taken else (before, now)
+        message = (f"{name} has type {type_name(holds)} if the condition at line {self._line} holds, and "
+                   f"{type_name(fails)} if not; a variable has one type after an `if`: convert one of the two, or use "
+                   "two names")
+        if isinstance(now, tensor) and isinstance(before, tensor):
+            raise TypeError(f"Mismatched type for {name} between then block ({type_name(holds)}) and else block "
+                            f"({type_name(fails)}): {message}")
+        self._drop(name, message, gone)
+
+    def _drop(self, name: str, reason: str, gone: dict[str, str]) -> None:
+        self._gone.add(name)
+        gone[name] = reason
+
+
+class TypeChange(TypeError):
+    """A loop that changes the type of a variable, `name`."""
+
+    def __init__(self, name: str, message: str) -> None:
+        self.name = name
+        super().__init__(message)
+
+
+class Loop(Frame):
+    """A loop at run time.  A number that its body assigns is a run-time scalar from its head on."""
+
+    def __init__(self, builder: Builder, facts: LoopFacts, before: Variables, line: int) -> None:
+        super().__init__()
+        self.facts = facts
+        self._line = line
+        self._inner = tuple(n for n in facts.inner if n not in before and n != facts.target)
+        self._head: dict[str, Any] = {}
+        for name in facts.carried:
+            if name in before:
+                value = semantic.decay(builder, before[name]) if name in facts.decaying else before[name]
+                self._head[name] = self._new[name] = value
+
+    def end_of_iteration(self, now: Variables) -> None:
+        """TypeChange unless every carried variable still has the type that it had before the loop."""
+        for name, head in self._head.items():
+            if name in now and not same_type(head, now[name]):
+                raise TypeChange(name, type_change_message(name, head, "before the loop", now[name],
+                                                           f"line {self._line}"))
+
+    def close(self, after: Variables, gone: dict[str, str]) -> None:
+        """The loop has ended: names that its body introduced are gone."""
+        self._new.clear()
+        for name in self._inner:
+            if name in after:
+                self._gone.add(name)
+                gone[name] = (f"it is assigned inside the loop at line {self._line}, whose body may not run; assign it "
+                              "before the loop as well")
+
+
+class CountedLoop(Loop):
+    """A `for` over a range: iterating it gives the index, a scalar of the bounds' type.
+
+    After a loop without iterations the index is `start`, unless it had a value before.
+    """
+
+    def __init__(self, builder: Builder, facts: LoopFacts, before: Variables, line: int, start: Any,
+                 indices: Iterator[Any]) -> None:
+        super().__init__(builder, facts, before, line)
+        self._start = start
+        self._indices = indices
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._indices
+
+    def close(self, after: Variables, gone: dict[str, str]) -> None:
+        super().close(after, gone)
+        if self.facts.target and self.facts.target not in after:
+            self._new[self.facts.target] = self._start
+
+
+class Unrolled(Frame):
+    """A `for` whose items are known at compile time: nothing happens to the variables."""
+
+    def __init__(self, items: Iterator[Any]) -> None:
+        super().__init__()
+        self._items = items
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._items
+
+    def end_of_iteration(self, now: Variables) -> None:
+        """Types may change from copy to copy."""
+
+    def close(self, after: Variables, gone: dict[str, str]) -> None:
+        """Names stay."""
+
+
+def scalar_value(x: tensor) -> bool:
+    """The truth of an int1 scalar."""
+    return bool(x.handle.numbers())
+
+
+def _run_time_type(value: Any) -> Any:
+    """The type that a tensor has, or a number would have; None for anything else."""
+    if isinstance(value, tensor):
+        return value.type
+    return literal_type(value.value) if isinstance(value, constexpr) and is_number(value) else None

@@ -1,0 +1,329 @@
+"""What an instrumented function does: one method a piece of syntax, each with the language's meaning.
+
+The first argument of a step is the number of its place in the source.  An error that has no place yet gets it, with the
+original error as `__cause__`, as in the frontend.  Meanings are the frontend's and the language's own functions, given
+the eager builder; nothing of the language is defined here.
+
+`print` is made for debugging: with a text first and tensors after it, it is `tl.device_print`; anything else is shown
+as Python would, tensors with their numbers.
+Tests: tests/interpret/test_eager.py, tests/interpret/test_eager_traps.py.
+"""
+
+from __future__ import annotations
+
+import bdb
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+import tilewright.language as tl
+from tilewright.diagnostics import (
+    CompilationError,
+    KernelAssertionError,
+    Location,
+    TritonError,
+    UnsupportedLanguageConstruct,
+    render,
+)
+from tilewright.frontend.attributes import attribute
+from tilewright.frontend.calls import call_value
+from tilewright.frontend.python_builtins import items_of, static_range_of
+from tilewright.frontend.scope import Locals, lookup
+from tilewright.frontend.state import error_class, said
+from tilewright.frontend.values import as_tuple, from_python, is_number, is_static, is_tuple, to_python, type_name
+from tilewright.interpret.eager import EagerBuilder
+from tilewright.interpret.flow import Branch, Choice, CountedLoop, Loop, TypeChange, Unrolled, scalar_value
+from tilewright.interpret.instrument import BranchFacts, Instrumented, LoopFacts
+from tilewright.ir import fp
+from tilewright.language import semantic
+from tilewright.language.casting import cast
+from tilewright.language.core import constexpr, dtype, int32, tensor
+from tilewright.language.values import constant
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+Variables = Mapping[str, Any]
+
+
+def step(method: Method) -> Method:
+    """A method whose errors get the place that is its first argument."""
+
+    def placed(self: Steps, place: int, *args: Any) -> Any:
+        self.builder.location = self.code.locations[place]
+        try:
+            return method(self, *args)
+        except (TritonError, bdb.BdbQuit):
+            raise
+        except Exception as error:
+            raise self.error(self.code.locations[place], said(error), error_class(error)) from error
+
+    return placed  # type: ignore[return-value]
+
+
+class Steps:
+    """One activation of an instrumented function."""
+
+    def __init__(self, code: Instrumented, builder: EagerBuilder, any_global: bool) -> None:
+        self.code = code
+        self.builder = builder
+        self.gone: dict[str, str] = {}          # why a name has no value any more
+        self._any_global = any_global
+        self._may_have_returned = False         # a run-time branch or loop with a `return` was entered
+
+    def error(self, location: Location, message: str,
+              kind: type[CompilationError] = CompilationError) -> CompilationError:
+        source = self.code.source
+        return kind(message, location, src=source.source, line_text=source.line_text(location.line))
+
+    @step
+    def unsupported(self, message: str) -> None:
+        raise UnsupportedLanguageConstruct(message, self.builder.location)
+
+    # -- leaves -------------------------------------------------------------------------------------------------------
+
+    @step
+    def literal(self, value: Any) -> Any:
+        return from_python(value)
+
+    @step
+    def name(self, name: str) -> Any:
+        return from_python(lookup(self.code.source, Locals(gone=self.gone), name, self._any_global))
+
+    @step
+    def attribute(self, value: Any, name: str) -> Any:
+        return attribute(value, name)
+
+    @step
+    def tuple(self, items: Sequence[Any]) -> Any:
+        return as_tuple(items)
+
+    @step
+    def spread(self, value: Any) -> Sequence[Any]:
+        return items_of(value)
+
+    # -- operators ----------------------------------------------------------------------------------------------------
+
+    @step
+    def binary(self, operator: str, left: Any, right: Any) -> Any:
+        return semantic.binary(self.builder, operator, left, right)
+
+    @step
+    def unary(self, operator: str, x: Any) -> Any:
+        return semantic.unary(self.builder, operator, x)
+
+    @step
+    def compare(self, operator: str, left: Any, right: Any) -> Any:
+        return semantic.compare(self.builder, operator, left, right)
+
+    @step
+    def decides(self, operator: str, calls: bool, left: Any) -> bool:
+        """Whether `left` decides an `and` or `or`.
+
+        A compile-time value may.  A run-time scalar does where the other side has calls (`calls`): these may touch
+        memory, which a kernel guards like this.
+        """
+        if is_static(left):
+            return bool(to_python(left)) != (operator == "And")
+        if not calls or not isinstance(left, tensor) or left.shape or left.dtype != tl.int1:
+            return False
+        return scalar_value(left) != (operator == "And")
+
+    @step
+    def logical(self, operator: str, left: Any, right: Any) -> Any:
+        return right if is_static(left) else semantic.logical(self.builder, operator, left, right)
+
+    @step
+    def subscript(self, value: Any, index: Any) -> Any:
+        return from_python(semantic.subscript(self.builder, value, index))
+
+    @step
+    def slice(self, lower: Any, upper: Any, stride: Any) -> Any:
+        return slice(lower, upper, stride)
+
+    @step
+    def choice(self, test: Any) -> Choice:
+        return Choice(self.builder, test)
+
+    @step
+    def known_choice(self, test: Any) -> bool:
+        """The `if` of a comprehension."""
+        made = Choice(self.builder, test)
+        if made.run_time:
+            raise TypeError(f"the `if` of a comprehension must be known at compile time, but it is {type_name(test)}: "
+                            "how many elements a tuple has cannot depend on it")
+        return made.taken
+
+    @step
+    def chosen(self, value: Any, choice: Choice) -> Any:
+        """The value of a conditional expression: a number chosen at run time is a run-time scalar."""
+        return semantic.to_tensor(self.builder, value) if choice.run_time and is_number(value) else value
+
+    @step
+    def formatted(self, value: Any, conversion: int, spec: Any) -> str:
+        if not is_static(value):
+            raise TypeError(f"an f-string shows compile-time values only, not {type_name(value)}; print run-time "
+                            "values with tl.device_print")
+        plain = to_python(value)
+        plain = {ord("r"): repr, ord("s"): str, ord("a"): ascii}.get(conversion, lambda v: v)(plain)
+        return format(plain, to_python(spec) if spec is not None else "")
+
+    @step
+    def joined(self, parts: Sequence[Any]) -> Any:
+        return constexpr("".join(map(str, parts)))
+
+    # -- calls --------------------------------------------------------------------------------------------------------
+
+    @step
+    def call(self, callee: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        if callee is print:
+            return self._print(args, kwargs)
+        return call_value(self.builder, callee, args, kwargs)  # type: ignore[arg-type]
+
+    def _print(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        is_text = bool(args) and isinstance(args[0], constexpr) and isinstance(args[0].value, str)
+        if is_text and all(isinstance(a, tensor) for a in args[1:]) and not kwargs:
+            tl.device_print.call(self.builder, args, kwargs)
+            return
+        plain = {k: to_python(v) for k, v in kwargs.items()}
+        self.builder.machine.write(plain.get("sep", " ").join(str(shown(a)) for a in args) + plain.get("end", "\n"))
+
+    # -- assignments --------------------------------------------------------------------------------------------------
+
+    @step
+    def assign(self, value: Any) -> Any:
+        return semantic.decay(self.builder, value)
+
+    @step
+    def declare(self, name: str, now: Variables) -> None:
+        """`name: tl.constexpr`, which must be new."""
+        if name in now:
+            raise TypeError(f"{name} is already defined. constexpr cannot be reassigned; use another name")
+
+    @step
+    def known(self, name: str, value: Any) -> Any:
+        """The value of a name declared `tl.constexpr`."""
+        if isinstance(value, tensor):
+            raise TypeError(f"{name} is declared tl.constexpr, but its value is {type_name(value)}, which is known "
+                            "only at run time; leave the annotation out")
+        return from_python(value)
+
+    @step
+    def assertion(self, condition: Any, message: Any) -> None:
+        """`assert`: at compile time where the condition is known, else `tl.device_assert`."""
+        if not is_static(condition):
+            tl.device_assert.call(self.builder, (condition, constexpr("") if message is None else message))
+        elif not semantic.truth(self.builder, condition):
+            text = str(to_python(message)) if message is not None and is_static(message) else ""
+            raise AssertionError(text or "this assertion is false at compile time")
+
+    @step
+    def unpack(self, value: Any, count: int) -> Sequence[Any]:
+        if not is_tuple(value):
+            raise TypeError(f"cannot unpack {type_name(value)} into {count} names; only tuples can be unpacked")
+        if len(value) != count:
+            raise TypeError(f"cannot unpack a tuple of {len(value)} into {count} names")
+        return list(value)
+
+    @step
+    def returned(self, value: Any) -> Any:
+        """The value of a `return`; where another one could have been taken at run time a number is a scalar."""
+        if self._may_have_returned and is_number(value):
+            return semantic.to_tensor(self.builder, value)
+        return value
+
+    # -- branches and loops -------------------------------------------------------------------------------------------
+
+    @step
+    def branch(self, test: Any, number: int, now: Variables) -> Branch:
+        facts = self.code.facts[number]
+        assert isinstance(facts, BranchFacts)
+        made = Branch(self.builder, test, facts, now, self.builder.location.line)
+        self._may_have_returned |= made.run_time and facts.returns
+        return made
+
+    def _loop(self, number: int) -> LoopFacts:
+        facts = self.code.facts[number]
+        assert isinstance(facts, LoopFacts)
+        self._may_have_returned |= facts.returns
+        return facts
+
+    @step
+    def for_loop(self, iterable: Any, number: int, now: Variables) -> Loop | Unrolled:
+        if isinstance(iterable, tl.static_range):
+            return Unrolled(iter([constexpr(i) for i in static_range_of(iterable)]))
+        if is_tuple(iterable):
+            return Unrolled(iter(items_of(iterable)))
+        if not isinstance(iterable, tl.range):
+            raise TypeError("a `for` goes over range, tl.range, tl.static_range or a tuple, not over "
+                            f"{type_name(iterable)}")
+        facts, line = self._loop(number), self.builder.location.line
+        if not facts.target:
+            raise TypeError("the target of a run-time loop is one name: it counts integers")
+        start, indices = self._indices(iterable)
+        return CountedLoop(self.builder, facts, now, line, start, indices)
+
+    def _indices(self, r: Any) -> Any:
+        """The start and the indices of a run-time range, of the type that its bounds have together (semantics §11)."""
+        kind: Any = int32
+        parts = []
+        for name, value in (("start", r.start), ("end", r.end), ("step", r.step)):
+            part = semantic.to_tensor(self.builder, value)
+            if part.shape or not isinstance(part.dtype, dtype) or not part.dtype.is_int():
+                raise TypeError(f"the {name} of a range must be an integer scalar, not {type_name(part)}")
+            kind = semantic.join_types(kind, part.dtype)
+            parts.append(part)
+        start, end, stride = (cast(self.builder, part, kind) for part in parts)
+        by = int(to_python(r.step)) if is_static(r.step) else _signed(stride)
+        if by == 0:
+            place = f"line {self.builder.location.line}"
+            message = f"device assertion failed: the step of the range at {place} is zero"
+            raise KernelAssertionError(render(message, self.builder.location))
+        numbers = range(_whole(start), _whole(end), by)
+        return start, (constant(self.builder, i, kind) for i in numbers)
+
+    @step
+    def while_loop(self, number: int, now: Variables) -> Loop:
+        return Loop(self.builder, self._loop(number), now, self.builder.location.line)
+
+    @step
+    def goes_on(self, test: Any) -> bool:
+        """Whether a `while` loop runs its body."""
+        if isinstance(test, tl.condition):
+            test = test.condition
+        flag = semantic.truth(self.builder, test)
+        return scalar_value(flag) if isinstance(flag, tensor) else bool(flag)
+
+    @step
+    def end_of_iteration(self, loop: Loop | Unrolled, now: Variables) -> None:
+        try:
+            loop.end_of_iteration(now)
+        except TypeChange as error:
+            assert isinstance(loop, Loop)
+            raise self.error(self.code.locations[loop.facts.places[error.name]], str(error)) from error
+
+    @step
+    def close(self, frame: Branch | Loop | Unrolled, now: Variables) -> None:
+        frame.close(now, self.gone)
+
+
+def _signed(x: tensor) -> int:
+    """The number in an integer scalar, seen as signed: the step of a loop."""
+    return int(x.handle.numbers())
+
+
+def _whole(x: tensor) -> int:
+    """The number in an integer scalar, with its sign."""
+    value = int(x.handle.numbers())
+    return value & ((1 << x.dtype.int_bitwidth) - 1) if x.dtype.is_int_unsigned() else value
+
+
+def shown(value: Any) -> Any:
+    """What a person sees of a value: the numbers of a tensor, the Python value of anything else."""
+    if not isinstance(value, tensor):
+        return tuple(map(shown, value)) if is_tuple(value) else to_python(value)
+    numbers, element = value.handle.numbers(), value.dtype
+    if isinstance(element, dtype) and element.is_floating():
+        numbers = fp.decode(numbers, element.to_ir())
+    elif isinstance(element, dtype) and element.is_int_unsigned() and not element.is_int1():
+        numbers = numbers.view(f"u{numbers.dtype.name}")
+    return numbers if numbers.shape else np.asarray(numbers).item()

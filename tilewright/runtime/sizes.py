@@ -1,0 +1,28 @@
+"""Small functions on sizes, for grids and compile-time values.  Tests: tests/runtime/test_sizes.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.language.function import ConstexprFunction
+
+
+def _cdiv(x: Any, y: Any) -> Any:
+    """x / y, rounded up, for y > 0; also of a negative x (so `cdiv(-36, 5)` is -7)."""
+    return -(-x // y)
+
+
+def _next_power_of_2(n: int) -> int:
+    """The smallest power of two that is not below n (1 for n <= 1)."""
+    return 1 << max(0, n - 1).bit_length()
+
+
+def constexpr_function(fn: Any) -> ConstexprFunction:
+    """Let kernels call a plain Python function with compile-time values: `@constexpr_function`."""
+    return ConstexprFunction(fn)
+
+
+_cdiv.__name__ = _cdiv.__qualname__ = "cdiv"
+_next_power_of_2.__name__ = _next_power_of_2.__qualname__ = "next_power_of_2"
+cdiv = constexpr_function(_cdiv)
+next_power_of_2 = constexpr_function(_next_power_of_2)

@@ -1,0 +1,113 @@
+"""Timing of calls: `do_bench`.
+
+A call is timed by CUDA events when torch is loaded and has initialised CUDA, else by the clock.  Between timed calls a
+buffer larger than the last cache is written, so that no call finds its data in the cache by accident.
+Tests: tests/testing/test_bench.py.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+CACHE_BYTES = 64 << 20      # on the CPU; beyond the last-level cache of common machines
+_ESTIMATES = 5
+
+
+def do_bench(fn: Callable[[], Any], warmup: float = 25, rep: float = 100,
+             grad_to_none: Iterable[Any] | None = None, quantiles: Sequence[float] | None = None,
+             return_mode: str = "mean") -> Any:
+    """How long `fn()` takes, in milliseconds.
+
+    `warmup` and `rep` are milliseconds for warming up and for timing; `grad_to_none` are torch tensors whose `.grad`
+    is dropped before each call.  With `quantiles` a list of those is returned (or one number for one), else what
+    `return_mode` says: min, max, mean, median, or all (a list of every time).
+    """
+    if return_mode not in ("min", "max", "mean", "median", "all"):
+        raise ValueError(f"return_mode is min, max, mean, median or all, not {return_mode!r}")
+    torch = _torch_with_cuda()
+    if torch is not None:
+        return summarise(_times_on_cuda(torch, fn, warmup, rep, grad_to_none), quantiles, return_mode)
+    return summarise(_times_on_cpu(fn, warmup, rep, grad_to_none), quantiles, return_mode)
+
+
+def _torch_with_cuda() -> Any:
+    """torch, if the user has loaded it and it works with CUDA already; nothing is initialised here."""
+    torch = sys.modules.get("torch")
+    return torch if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized() else None
+
+
+def _counts(estimate_ms: float, warmup: float, rep: float) -> tuple[int, int]:
+    estimate_ms = max(estimate_ms, 1e-4)
+    return max(1, math.floor(warmup / estimate_ms)), max(1, math.floor(rep / estimate_ms))
+
+
+def _drop_grads(tensors: Iterable[Any] | None) -> None:
+    for tensor in tensors or ():
+        tensor.grad = None
+
+
+def _times_on_cpu(fn: Callable[[], Any], warmup: float, rep: float, grads: Iterable[Any] | None) -> list[float]:
+    grads = None if grads is None else list(grads)
+    cache = np.zeros(CACHE_BYTES, np.int8)
+    fn()
+    start = time.perf_counter()
+    for _ in range(_ESTIMATES):
+        cache.fill(0)
+        fn()
+    n_warmup, n_rep = _counts((time.perf_counter() - start) * 1e3 / _ESTIMATES, warmup, rep)
+    for _ in range(n_warmup):
+        fn()
+    times = []
+    for _ in range(n_rep):
+        _drop_grads(grads)
+        cache.fill(0)
+        start = time.perf_counter()
+        fn()
+        times.append((time.perf_counter() - start) * 1e3)
+    return times
+
+
+def _times_on_cuda(torch: Any, fn: Callable[[], Any], warmup: float, rep: float,
+                   grads: Iterable[Any] | None) -> list[float]:
+    grads = None if grads is None else list(grads)
+    cache = torch.empty(256 << 20, dtype=torch.int8, device="cuda")
+
+    def event() -> Any:
+        return torch.cuda.Event(enable_timing=True)
+
+    fn()
+    first, last = event(), event()
+    first.record()
+    for _ in range(_ESTIMATES):
+        cache.zero_()
+        fn()
+    last.record()
+    torch.cuda.synchronize()
+    n_warmup, n_rep = _counts(first.elapsed_time(last) / _ESTIMATES, warmup, rep)
+    for _ in range(n_warmup):
+        fn()
+    pairs = [(event(), event()) for _ in range(n_rep)]
+    for start, end in pairs:
+        _drop_grads(grads)
+        cache.zero_()
+        start.record()
+        fn()
+        end.record()
+    torch.cuda.synchronize()
+    return [start.elapsed_time(end) for start, end in pairs]
+
+
+def summarise(times: Sequence[float], quantiles: Sequence[float] | None, return_mode: str) -> Any:
+    """Times as the caller wants them."""
+    if quantiles is not None:
+        found = [float(q) for q in np.quantile(times, quantiles)]
+        return found[0] if len(found) == 1 else found
+    if return_mode == "all":
+        return list(times)
+    return float({"min": np.min, "max": np.max, "mean": np.mean, "median": np.median}[return_mode](times))

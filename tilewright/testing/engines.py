@@ -1,0 +1,70 @@
+"""Launching one kernel on each engine, for tests: compiled for the CPU, eager, batched.
+
+`launch(engine, kernel, grid, *args, **kwargs)` does what `kernel[grid](*args, **kwargs)` does.  The batched interpreter
+runs the module as the frontend made it or, as `batched-passes`, as the standard passes left it.
+Tests: tests/testing/test_engines.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.compile import lower
+from tilewright.interpret import batched
+from tilewright.interpret.memory import Memory
+from tilewright.ir import fp
+from tilewright.ir.types import Pointer, Scalar, Type, storage_dtype
+from tilewright.passes import standard
+from tilewright.passes.manager import run_passes
+from tilewright.runtime import knobs
+from tilewright.runtime.grid import normalise
+from tilewright.runtime.jit import JITFunction
+from tilewright.runtime.launch import check_devices, check_writable, facts_of
+
+ENGINES = ("cpu", "eager", "batched", "batched-passes")
+
+
+def launch(engine: str, kernel: JITFunction, grid: Any, *args: Any, **kwargs: Any) -> None:
+    """Launch `kernel` on one of `ENGINES`."""
+    if engine == "cpu":
+        with knobs.scope(interpret=False):
+            kernel[grid](*args, **kwargs)
+    elif engine == "eager":
+        with knobs.scope(interpret=True):
+            kernel[grid](*args, **kwargs)
+    elif engine in ("batched", "batched-passes"):
+        run_batched(kernel, grid, args, kwargs, with_passes=engine == "batched-passes")
+    else:
+        raise ValueError(f"no engine {engine!r}; there are {', '.join(ENGINES)}")
+
+
+def run_batched(kernel: JITFunction, grid: Any, args: Sequence[Any], kwargs: Mapping[str, Any],
+                with_passes: bool = False, write: Callable[[str], object] | None = None) -> None:
+    """Launch on the batched interpreter; `write` receives what the kernel prints."""
+    values, given = kernel.bind(args, kwargs)
+    split = kernel.specializer.split(values)
+    sizes = normalise(kernel.__name__, grid, dict(zip(kernel.arg_names, values, strict=True)))
+    names = kernel.slot_names(split)
+    check_devices(kernel.__name__, names, split.pointers)
+    signature = kernel.specializer.signature(split.atoms, values, False, False)
+    lowered = lower(kernel, signature, kernel.options(given), check=2)
+    check_writable(kernel.__name__, names, split.pointers, lowered.written)
+    module = lowered.with_facts(*facts_of(split.pointers, lowered.written)).module
+    if with_passes:
+        module = run_passes(module, standard(lowered.options.enable_fp_fusion), check=2)
+    numbers = [number(slot, v.type) for slot, v in zip(split.slots, module.entry.params, strict=True)]
+    memory = Memory([p.extent(names[slot]) for slot, p in split.pointers], keep=args)
+    batched.run(module, sizes, numbers, memory, write=write)
+
+
+def number(pattern: int, kind: Type) -> Any:
+    """The number that a slot's 64-bit pattern stands for, as the batched interpreter takes it."""
+    if isinstance(kind, Pointer) or (isinstance(kind, Scalar) and kind.is_int):
+        return pattern
+    assert isinstance(kind, Scalar)
+    dtype = storage_dtype(kind)
+    bits = np.array([pattern & ((1 << 8 * dtype.itemsize) - 1)], f"u{dtype.itemsize}").view(dtype)
+    return float(fp.decode(bits, kind)[0])
