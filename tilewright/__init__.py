@@ -29,11 +29,10 @@ from tilewright.runtime.arguments import MockTensor
 from tilewright.runtime.jit import JITFunction, jit
 from tilewright.runtime.reinterpret import TensorWrapper, reinterpret
 from tilewright.runtime.sizes import cdiv, constexpr_function, next_power_of_2
+from tilewright.version import VERSION as __version__
 
 if TYPE_CHECKING:
     from tilewright import language, testing
-
-__version__ = "0.1.0"
 
 _LAZY = ("language", "testing", "compat", "runtime", "interpret", "compile", "targets", "frontend")
 

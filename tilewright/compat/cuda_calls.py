@@ -106,7 +106,7 @@ def stand_ins(capability: tuple[int, int]) -> dict[str, Any]:
     """The names of `torch.cuda` that are replaced."""
     stream = Stream()
     free = total_memory()
-    constants = {"is_available": True, "is_initialized": True, "device_count": 1, "current_device": 0,
+    constants = {"is_available": True, "is_initialized": False, "device_count": 1, "current_device": 0,
                  "get_device_name": device_name(), "get_device_capability": capability,
                  "get_device_properties": device_properties(capability), "get_arch_list": ["sm_80"],
                  "is_bf16_supported": True, "current_stream": stream, "default_stream": stream,

@@ -8,3 +8,4 @@ from tilewright.runtime import knobs as _knobs
 from triton import backends, compiler, errors, language, runtime, testing
 
 __version__ = _knobs.read("version")
+del knobs       # Tilewright's table has another shape than triton's
