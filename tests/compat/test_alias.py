@@ -22,10 +22,8 @@ STANDS_FOR = {
     "triton.language": "tilewright.language",
     "triton.language.core": "tilewright.language.core",
     "triton.language.math": "tilewright.language.math",
-    "triton.language.random": "tilewright.language.random",
     "triton.language.standard": "tilewright.language.standard",
     "triton.runtime": "tilewright.runtime",
-    "triton.runtime.jit": "tilewright.runtime.jit",
 }
 
 

@@ -4,8 +4,8 @@ A module of triton that is not here is not there yet.
 """
 
 from tilewright import *
-from tilewright.runtime import knobs as _knobs
+from tilewright.runtime import knobs
 from triton import backends, compiler, errors, language, runtime, testing
 
-__version__ = _knobs.read("version")
+__version__ = knobs.read("version")
 del knobs       # Tilewright's table has another shape than triton's
