@@ -15,7 +15,7 @@ from typing import Any
 from tilewright.frontend.graph import GraphBuilder
 from tilewright.frontend.python_builtins import PYTHON_CALLS
 from tilewright.frontend.scope import is_namedtuple_class
-from tilewright.frontend.values import as_tuple, from_python, is_static, to_python, type_name
+from tilewright.frontend.values import as_tuple, from_python, is_static, spelled, to_python, type_name
 from tilewright.frontend.wording import plural, suggestion
 from tilewright.language import core, debug
 from tilewright.language.core import base_type, constexpr, dtype, is_builtin
@@ -97,7 +97,7 @@ def _at_compile_time(callee: Callable[..., Any], args: Arguments, kwargs: Keywor
 
 def _not_callable(callee: Any) -> str:
     if isinstance(callee, dtype):
-        return f"the type {callee} cannot be called; convert with x.to(tl.<type>) or tl.cast(x, tl.<type>)"
+        return f"the type {callee} cannot be called; convert with x.to({spelled(callee)})"
     if isinstance(callee, types.FunctionType):
         return (f"{callee.__name__} is a plain Python function, which a kernel cannot call; decorate it with "
                 "@triton.jit, or, if it computes with compile-time values only, with @triton.constexpr_function")

@@ -22,7 +22,7 @@ from tilewright.frontend.values import handles, static_key, type_name, with_hand
 from tilewright.ir.node import Block, Function, ParamFacts, Value
 from tilewright.language.function import SourceFunction
 
-MAX_CALL_DEPTH = 100
+MAX_CALL_DEPTH = 40      # each level takes about 15 frames of the 1000 that Python allows
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,8 +40,9 @@ def _folded(python: Callable[..., Any], language: str) -> Callable[[Builder, Arg
     def call(builder: Builder, args: Arguments, kwargs: Keywords) -> Any:
         if kwargs:
             raise TypeError(f"{python.__name__}() takes no keywords in a kernel")
-        items = list(args[0]) if len(args) == 1 and is_tuple(args[0]) else list(args)
-        if len(items) < 2 and not (len(args) == 1 and items):
+        of_tuple = len(args) == 1 and is_tuple(args[0])
+        items = list(args[0]) if of_tuple else list(args)
+        if len(items) < (1 if of_tuple else 2):
             raise TypeError(f"{python.__name__}() takes two or more values in a kernel; for the extreme of a tile use "
                             f"tl.{python.__name__}(x, axis=...)")
         if all(map(is_static, items)):

@@ -113,6 +113,12 @@ def is_number(value: Any) -> bool:
     return isinstance(value, constexpr) and isinstance(value.value, _NUMBERS)
 
 
+def spelled(type: Any) -> str:
+    """How a kernel writes an element type: `tl.float32`."""
+    names = (n for n in core.__all__ if isinstance(getattr(core, n), core.base_type) and getattr(core, n) == type)
+    return f"tl.{next(names, type)}"
+
+
 def type_name(value: Any) -> str:
     """What a value is, for messages: `int32`, `fp32[16]`, `None`, `constexpr 4`, `(int32, None)`."""
     if isinstance(value, tensor):
