@@ -59,6 +59,19 @@ print("all")
 """) == "all"
 
 
+def test_submodules_are_the_aliass_own() -> None:
+    """`triton.language` is the module that `import triton.language` loads, not Tilewright's, which may have less."""
+    assert output(INSTALL + f"""
+import sys, triton, types
+for name in {modules_of_the_alias()[1:]}:
+    parent, _, child = name.rpartition(".")
+    found = getattr(sys.modules[parent], child)
+    assert found is sys.modules[name] or name == "triton.runtime.driver", name
+loaded = [m for m in vars(triton).values() if isinstance(m, types.ModuleType) and m.__name__.startswith("tilewright")]
+print(loaded)
+""") == "[]"
+
+
 def test_names_are_the_same_objects() -> None:
     assert output(INSTALL + f"""
 import importlib, types
