@@ -69,6 +69,11 @@ def recursion_without_end(x, n):
     tl.store(x, deeper(n, 0))
 
 
+@case(x="*fp32")
+def two_for_len(x):
+    tl.store(x, len((1, 2), 3))  # error: CompilationError: len() takes 1 argument in a kernel, not 2
+
+
 @case(x="*fp32", n="i32")
 def too_few_in_min(x, n):
     tl.store(x, min(n))  # error: CompilationError: min() takes two or more values in a kernel

@@ -11,6 +11,7 @@ Tests: tests/runtime/test_jit.py, tests/errors/launch.
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -99,7 +100,8 @@ class JITFunction(SourceFunction, KernelInterface):
             if pointer.device is not CPU:
                 check_devices(self.__name__, self.slot_names(split), split.pointers)
         if self._interprets():
-            return self._interpret(sizes, values, given, split)
+            self._interpret(sizes, values, given, split)
+            return None
         kernel = self._compiled(values, given, split)
         for _, pointer in split.pointers:
             if not pointer.writable:
@@ -213,8 +215,12 @@ class JITFunction(SourceFunction, KernelInterface):
             return None
         folder = Path(settings["dump_dir"]) / self.__name__
         folder.mkdir(parents=True, exist_ok=True)
-        count = iter(range(1000))
-        return lambda stage, text: (folder / f"{next(count):02}-{stage}.txt").write_text(text) and None
+        count = itertools.count()
+
+        def write(stage: str, text: str) -> None:
+            (folder / f"{next(count):02}-{stage}.txt").write_text(text)
+
+        return write
 
     # -- the eager engine --------------------------------------------------------------------------------------------
 
