@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import linecache
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,11 @@ def render(message: str, location: Location | None, line_text: str | None = None
     parts = [f"at {location}{where}:", source_excerpt(location, line_text), message]
     site = location.caller
     while site is not None:
-        parts += [f"called from {site}{' in ' + site.function if site.function else ''}:", source_excerpt(site)]
+        again = 0       # a recursion has the same call site many times
+        while site.caller is not None and replace(site, caller=None) == replace(site.caller, caller=None):
+            site, again = site.caller, again + 1
+        times = f", {again + 1} times" if again else ""
+        parts += [f"called from {site}{' in ' + site.function if site.function else ''}{times}:", source_excerpt(site)]
         site = site.caller
     return "\n".join(p for p in parts if p)
 

@@ -49,7 +49,8 @@ def test_values_of_casts():
 def test_narrowing_floats_rounds_to_nearest_even_or_toward_zero():
     x = ([1.0 + 2.0**-8, 1.0 + 3 * 2.0**-8, -(1.0 + 3 * 2.0**-8)], "fp32")
     assert evaluate(lambda b, x: x.to(tl.bfloat16), x).tolist() == [1.0, 1.0 + 2.0**-6, -(1.0 + 2.0**-6)]
-    assert evaluate(lambda b, x: x.to(tl.bfloat16, fp_downcast_rounding="rtz"), x).tolist() == [1.0, 1.0 + 2.0**-7, -(1.0 + 2.0**-7)]
+    assert evaluate(lambda b, x: x.to(tl.bfloat16, fp_downcast_rounding="rtz"), x).tolist() == [
+        1.0, 1.0 + 2.0**-7, -(1.0 + 2.0**-7)]
     assert evaluate(lambda b, x: x.to(tl.float8e5), ([1.125, 1e9, NAN], "fp32"))[:2].tolist() == [1.0, 57344.0]
 
 

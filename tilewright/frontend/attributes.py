@@ -11,9 +11,10 @@ from typing import Any
 from tilewright.frontend.values import from_python, is_tuple, type_name
 from tilewright.frontend.wording import suggestion
 from tilewright.language.core import constexpr, tensor
+from tilewright.language.errors import LanguageAttributeError
 
 
-class AttributeErrorInKernel(AttributeError):
+class AttributeErrorInKernel(LanguageAttributeError):
     """An attribute that a value does not have, in words for the kernel's author."""
 
 

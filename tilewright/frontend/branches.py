@@ -20,6 +20,7 @@ from tilewright.frontend.liveness import Names, assigned_names
 from tilewright.frontend.scope import Locals
 from tilewright.frontend.state import State
 from tilewright.ir.node import Op, Value
+from tilewright.language.errors import LanguageTypeError
 
 _MISSING = object()
 
@@ -109,9 +110,9 @@ class Branches(State):
         try:
             return merge(a, b, phis, literals=True)
         except Disagreement as error:
-            raise TypeError(f"both sides must have one type, but they are {error.left} when the condition holds and "
-                            f"{error.right} when it does not; convert one, e.g. with .to(...), or write a literal of "
-                            "the other's kind") from None
+            raise LanguageTypeError(f"both sides must have one type, but they are {error.left} when the condition "
+                            f"holds and {error.right} when it does not; convert one, e.g. with .to(...), or write a "
+                                    "literal of the other's kind") from None
 
     # -- variables --------------------------------------------------------------------------------------------------
 

@@ -13,12 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tilewright.frontend.graph import GraphBuilder
-from tilewright.frontend.python_builtins import PYTHON_CALLS
+from tilewright.frontend.python_builtins import PYTHON_CALLS, call_python
 from tilewright.frontend.scope import is_namedtuple_class
-from tilewright.frontend.values import as_tuple, from_python, is_static, to_python, type_name
+from tilewright.frontend.values import as_tuple, from_python, is_static, spelled, to_python, type_name
 from tilewright.frontend.wording import plural, suggestion
 from tilewright.language import core, debug
 from tilewright.language.core import base_type, constexpr, dtype, is_builtin
+from tilewright.language.errors import LanguageTypeError
 from tilewright.language.function import ConstexprFunction, Param, ParamKind, SourceFunction
 
 Arguments = Sequence[Any]
@@ -41,10 +42,10 @@ def call_value(builder: GraphBuilder, callee: Any, args: Arguments, kwargs: Keyw
     if isinstance(callee, type) and not _is_python_call(callee):
         return _construct(callee, args, kwargs)
     if _is_python_call(callee):
-        return PYTHON_CALLS[callee](builder, args, kwargs)
+        return call_python(builder, callee, args, kwargs)
     if isinstance(callee, ConstexprFunction) or _is_compile_time_function(callee):
         return _at_compile_time(callee, args, kwargs)
-    raise TypeError(_not_callable(callee))
+    raise LanguageTypeError(_not_callable(callee))
 
 
 def _is_python_call(callee: Any) -> bool:
@@ -67,7 +68,7 @@ def _construct(cls: type, args: Arguments, kwargs: Keywords) -> Any:
         return from_python(_at_compile_time(cls, args, kwargs))
     if (cls.__module__ or "").startswith("tilewright.language"):
         return cls(*args, **kwargs)
-    raise TypeError(f"the class {cls.__name__} cannot be called in a kernel; namedtuples can")
+    raise LanguageTypeError(f"the class {cls.__name__} cannot be called in a kernel; namedtuples can")
 
 
 def _is_compile_time_function(callee: Any) -> bool:
@@ -83,8 +84,8 @@ def _is_compile_time_function(callee: Any) -> bool:
 def _python(name: str, position: int | str, value: Any) -> Any:
     if not is_static(value):
         which = f"argument {position + 1}" if isinstance(position, int) else f"argument {position!r}"
-        raise TypeError(f"{name}() is Python and runs when the kernel is compiled, but its {which} is the run-time "
-                        f"value {type_name(value)}; only compile-time values can be passed to it")
+        raise LanguageTypeError(f"{name}() is Python and runs when the kernel is compiled, but its {which} is the "
+                                f"run-time value {type_name(value)}; only compile-time values can be passed to it")
     return to_python(value)
 
 
@@ -97,7 +98,7 @@ def _at_compile_time(callee: Callable[..., Any], args: Arguments, kwargs: Keywor
 
 def _not_callable(callee: Any) -> str:
     if isinstance(callee, dtype):
-        return f"the type {callee} cannot be called; convert with x.to(tl.<type>) or tl.cast(x, tl.<type>)"
+        return f"the type {callee} cannot be called; convert with x.to({spelled(callee)})"
     if isinstance(callee, types.FunctionType):
         return (f"{callee.__name__} is a plain Python function, which a kernel cannot call; decorate it with "
                 "@triton.jit, or, if it computes with compile-time values only, with @triton.constexpr_function")
@@ -111,21 +112,23 @@ def _not_callable(callee: Any) -> str:
 
 
 def bind_arguments(fn: SourceFunction, args: Arguments, kwargs: Keywords) -> dict[str, Any]:
-    """The value of each parameter of `fn`; TypeError in words for a wrong argument list."""
+    """The value of each parameter of `fn`; an error in words for a wrong argument list."""
     params = fn.params
     positional = [p for p in params if p.kind in (ParamKind.POSITIONAL, ParamKind.POSITIONAL_ONLY)]
     variadic = next((p for p in params if p.kind is ParamKind.VARIADIC), None)
     if len(args) > len(positional) and variadic is None:
-        raise TypeError(f"{fn.__name__}() takes {plural(len(positional), 'positional argument')} but {len(args)} were "
-                        f"given; its parameters are {_signature(params)}")
+        raise LanguageTypeError(f"{fn.__name__}() takes {plural(len(positional), 'positional argument')} but "
+                                f"{len(args)} were given; its parameters are {_signature(params)}")
     bound = {p.name: value for p, value in zip(positional, args)}
     by_name = {p.name: p for p in params if p.kind in (ParamKind.POSITIONAL, ParamKind.KEYWORD_ONLY)}
     for name, value in kwargs.items():
         if name not in by_name:
-            raise TypeError(f"{fn.__name__}() got an unexpected keyword argument {name!r}{suggestion(name, by_name)}; "
-                            f"its parameters are {_signature(params)}")
+            near = suggestion(name, by_name)
+            raise LanguageTypeError(f"{fn.__name__}() got an unexpected keyword argument {name!r}{near}; its "
+                                    f"parameters are {_signature(params)}")
         if name in bound:
-            raise TypeError(f"{fn.__name__}() got multiple values for argument {name!r}: by position and by name")
+            raise LanguageTypeError(f"{fn.__name__}() got multiple values for argument {name!r}: by position and by "
+                                    "name")
         bound[name] = value
     if variadic is not None:
         bound[variadic.name] = as_tuple(args[len(positional):])
@@ -137,8 +140,8 @@ def _completed(fn: SourceFunction, bound: dict[str, Any]) -> dict[str, Any]:
     missing = [p.name for p in fn.params if p.name not in bound and not p.has_default]
     if missing:
         names = " and ".join(repr(n) for n in missing)
-        raise TypeError(f"{fn.__name__}() missing {plural(len(missing), 'required argument')}: {names}; its parameters "
-                        f"are {_signature(fn.params)}")
+        raise LanguageTypeError(f"{fn.__name__}() missing {plural(len(missing), 'required argument')}: {names}; its "
+                                f"parameters are {_signature(fn.params)}")
     return {p.name: bound[p.name] if p.name in bound else from_python(p.default) for p in fn.params}
 
 

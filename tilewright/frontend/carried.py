@@ -29,6 +29,7 @@ from tilewright.frontend.values import (
     is_static,
     is_tuple,
     same_static,
+    spelled,
     static_key,
     type_name,
     with_handles,
@@ -272,7 +273,7 @@ def type_change_message(name: str, before: Any, where: str, now: Any, loop: str)
                 "e.g. with tl.zeros")
     elif isinstance(before, tensor) and isinstance(now, tensor) and not before.shape and now.shape:
         cure = (f"begin with a tile of the shape that the loop makes: {name} = tl.zeros({_sizes(now)}, "
-                f"tl.{now.dtype.name if hasattr(now.dtype, 'name') else now.dtype})")
+                f"{spelled(now.dtype)})")
     else:
         cure = f"begin with a value of type {becomes}, or convert in the loop with .to(...), or use another name"
     return (f"Loop-carried variable {name} has initial type {was} ({where}) but is re-assigned to {becomes} in the "

@@ -16,6 +16,7 @@ from tilewright.frontend.values import as_tuple, from_python
 from tilewright.ir.node import Module, ParamFacts, Value
 from tilewright.ir.rewrite import without_unreachable
 from tilewright.language.core import tensor
+from tilewright.language.errors import LanguageError
 from tilewright.language.function import SourceFunction
 from tilewright.language.options import Arg, ConstantArg, Options, RuntimeArg, Signature
 
@@ -26,7 +27,26 @@ def compile_function(fn: SourceFunction, signature: Signature, options: Options 
 
     `allow_non_constexpr_globals` lifts the rule that a kernel reads only globals that cannot change under it.
     """
-    options = Options() if options is None else options
+    try:
+        return _compiled(fn, signature, options or Options(), allow_non_constexpr_globals)
+    except CompilationError as error:
+        raise without_compiler_frames(error)      # noqa: B904  (its causes are kept)
+
+
+def without_compiler_frames(error: CompilationError) -> CompilationError:
+    """The error with a traceback that begins here: what is behind it tells nothing about the kernel.
+
+    The traceback of a cause that is no error of the language stays: it leads into the user's own Python function, or
+    into a fault of the compiler.
+    """
+    part: BaseException | None = error
+    while isinstance(part, CompilationError | LanguageError):
+        part.__traceback__ = None
+        part = part.__cause__
+    return error
+
+
+def _compiled(fn: SourceFunction, signature: Signature, options: Options, allow_non_constexpr_globals: bool) -> Module:
     devices = DeviceFunctions(allow_non_constexpr_globals)
     builder = GraphBuilder(options, devices.call)
     fn.tree()       # a missing source is said before anything else

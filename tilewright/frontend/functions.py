@@ -16,13 +16,13 @@ from tilewright.diagnostics import CompilationError
 from tilewright.frontend.calls import bind_arguments
 from tilewright.frontend.graph import GraphBuilder
 from tilewright.frontend.scope import Locals
-from tilewright.frontend.state import said
 from tilewright.frontend.statements import Tracer
 from tilewright.frontend.values import handles, static_key, type_name, with_handles
 from tilewright.ir.node import Block, Function, ParamFacts, Value
+from tilewright.language.errors import LanguageTypeError
 from tilewright.language.function import SourceFunction
 
-MAX_CALL_DEPTH = 100
+MAX_CALL_DEPTH = 40      # each level takes about 15 frames of the 1000 that Python allows
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,8 @@ class DeviceFunctions:
     def call(self, builder: GraphBuilder, fn: SourceFunction, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         try:
             values = bind_arguments(fn, args, kwargs)
-        except TypeError as error:
-            raise CompilationError(said(error)) from error
+        except LanguageTypeError as error:
+            raise CompilationError(str(error)) from error
         specialisation = self._specialised(builder, fn, values)
         passed = [h for v in values.values() for h in handles(v)]
         types = tuple(h.type for h in handles(specialisation.returned))

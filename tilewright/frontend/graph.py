@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from tilewright.diagnostics import UNKNOWN, CompilationError, Location
+from tilewright.diagnostics import CompilationError, Location
 from tilewright.ir import build
 from tilewright.ir.node import Block, Function, Op, Value
 from tilewright.ir.types import I1, Element, Tile, Type, element_of
@@ -66,7 +66,8 @@ class GraphBuilder:
         try:
             return self._call(self, fn, args, kwargs)
         except CompilationError as error:
-            error.location = (error.location or UNKNOWN).called_from(site) if error.location is not None else site
+            if error.location is not None:      # else the call itself is wrong, and the place around it is filled in
+                error.location = error.location.called_from(site)
             raise
         finally:
             self.location = site

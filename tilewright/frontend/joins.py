@@ -17,6 +17,7 @@ from tilewright.frontend.values import as_tuple, is_number, is_tuple, same_stati
 from tilewright.ir.node import Value
 from tilewright.ir.types import I1, Type
 from tilewright.language.core import tensor
+from tilewright.language.errors import LanguageTypeError
 from tilewright.language.promotion import literal_type
 from tilewright.language.values import to_tensor
 
@@ -32,7 +33,7 @@ ABSENT = Absent()
 Recipe = Callable[[Sequence[Value]], Any]
 
 
-class Disagreement(TypeError):
+class Disagreement(LanguageTypeError):
     """Two values that cannot meet: `left` and `right` are their types in words."""
 
     def __init__(self, left: Any, right: Any) -> None:

@@ -18,17 +18,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import tilewright.language as tl
+from tilewright.diagnostics import UnsupportedLanguageConstruct
 from tilewright.frontend.branches import drop_unset
 from tilewright.frontend.carried import Body, Carried, CarriedValues, Slot, Test, fresh
 from tilewright.frontend.exits import Exit
 from tilewright.frontend.liveness import Names, assigned_names
 from tilewright.frontend.python_builtins import items_of, static_range_of
-from tilewright.frontend.refusals import LOOP_ELSE
+from tilewright.frontend.refusals import LOOP_ELSE, unsupported_message
 from tilewright.frontend.values import handles, is_static, is_tuple, to_python, type_name, with_handles
 from tilewright.ir.node import Value
 from tilewright.language import semantic
 from tilewright.language.casting import cast
 from tilewright.language.core import constexpr, dtype, int32, tensor
+from tilewright.language.errors import LanguageTypeError, LanguageValueError
 from tilewright.language.values import to_tensor
 
 
@@ -58,8 +60,8 @@ class Loops(CarriedValues):
             elif is_tuple(iterable):
                 items = items_of(iterable)
             else:
-                raise TypeError(f"a `for` goes over range, tl.range, tl.static_range or a tuple, not over "
-                                f"{type_name(iterable)}")
+                raise LanguageTypeError(f"a `for` goes over range, tl.range, tl.static_range or a tuple, not over "
+                                        f"{type_name(iterable)}")
         if isinstance(iterable, tl.range):
             self.speculate(lambda decayed: self._counted(node, bounds, iterable, decayed))
         else:
@@ -67,7 +69,7 @@ class Loops(CarriedValues):
 
     def _refuse_else(self, node: ast.For | ast.While) -> None:
         if node.orelse:
-            raise self.unsupported(node.orelse[0], LOOP_ELSE)
+            raise self.error(node.orelse[0], unsupported_message(node, LOOP_ELSE), UnsupportedLanguageConstruct)
 
     # -- unrolled ---------------------------------------------------------------------------------------------------
 
@@ -97,12 +99,12 @@ class Loops(CarriedValues):
         for name, value in (("start", r.start), ("end", r.end), ("step", r.step)):
             part = to_tensor(self.builder, value)
             if part.shape or not isinstance(part.dtype, dtype) or not part.dtype.is_int():
-                raise TypeError(f"the {name} of a range must be an integer scalar, not {type_name(part)}")
+                raise LanguageTypeError(f"the {name} of a range must be an integer scalar, not {type_name(part)}")
             kind = semantic.join_types(kind, part.dtype)
             parts.append(part)
         step_value = int(to_python(r.step)) if is_static(r.step) else None
         if step_value == 0:
-            raise ValueError("the step of a range must not be zero")
+            raise LanguageValueError("the step of a range must not be zero")
         lower, upper, step = (cast(self.builder, part, kind) for part in parts)
         return Bounds(kind, lower, upper, step, step_value)
 

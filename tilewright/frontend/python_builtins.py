@@ -14,6 +14,7 @@ import tilewright.language as tl
 from tilewright.frontend.attributes import AttributeErrorInKernel, attribute
 from tilewright.frontend.values import from_python, is_static, is_tuple, to_python, type_name
 from tilewright.language.core import Builder, constexpr, tensor
+from tilewright.language.errors import LanguageTypeError, LanguageValueError
 
 Arguments = Sequence[Any]
 Keywords = Mapping[str, Any]
@@ -22,7 +23,8 @@ Keywords = Mapping[str, Any]
 def _static(name: str, args: Arguments, instead: str) -> list[Any]:
     for value in args:
         if not is_static(value):
-            raise TypeError(f"{name}() works on compile-time values in a kernel, not on {type_name(value)}; {instead}")
+            raise LanguageTypeError(f"{name}() works on compile-time values in a kernel, not on {type_name(value)}; "
+                                    f"{instead}")
     return [to_python(value) for value in args]
 
 
@@ -39,11 +41,12 @@ def _folded(python: Callable[..., Any], language: str) -> Callable[[Builder, Arg
 
     def call(builder: Builder, args: Arguments, kwargs: Keywords) -> Any:
         if kwargs:
-            raise TypeError(f"{python.__name__}() takes no keywords in a kernel")
-        items = list(args[0]) if len(args) == 1 and is_tuple(args[0]) else list(args)
-        if len(items) < 2 and not (len(args) == 1 and items):
-            raise TypeError(f"{python.__name__}() takes two or more values in a kernel; for the extreme of a tile use "
-                            f"tl.{python.__name__}(x, axis=...)")
+            raise LanguageTypeError(f"{python.__name__}() takes no keywords in a kernel")
+        of_tuple = len(args) == 1 and is_tuple(args[0])
+        items = list(args[0]) if of_tuple else list(args)
+        if len(items) < (1 if of_tuple else 2):
+            raise LanguageTypeError(f"{python.__name__}() takes two or more values in a kernel; for the extreme of a "
+                                    f"tile use tl.{python.__name__}(x, axis=...)")
         if all(map(is_static, items)):
             return constexpr(python(_orderable(python.__name__, to_python(v)) for v in items))
         result = items[0]
@@ -56,16 +59,16 @@ def _folded(python: Callable[..., Any], language: str) -> Callable[[Builder, Arg
 
 def _orderable(name: str, value: Any) -> Any:
     if isinstance(value, float) and (math.isnan(value) or (value == 0 and math.copysign(1, value) < 0)):
-        raise ValueError(f"{name}() of compile-time values does not take {value}: Python orders it by position; "
-                         f"use tl.{name}imum")
+        raise LanguageValueError(f"{name}() of compile-time values does not take {value}: Python orders it by "
+                                 f"position; use tl.{name}imum")
     return value
 
 
 def _length(builder: Builder, args: Arguments, kwargs: Keywords) -> Any:
     (value,) = args
     if isinstance(value, tensor):
-        raise TypeError(f"len() of {type_name(value)}: a tensor has no length; use x.shape[0], or len(x.shape) for the "
-                        "number of dimensions")
+        raise LanguageTypeError(f"len() of {type_name(value)}: a tensor has no length; use x.shape[0], or len(x.shape) "
+                                "for the number of dimensions")
     return constexpr(len(value))
 
 
@@ -74,7 +77,7 @@ def _sequence(builder: Builder, args: Arguments, kwargs: Keywords) -> Any:
         return from_python(())
     (value,) = args
     if isinstance(value, tensor):
-        raise TypeError(f"{type_name(value)} is no sequence; a tensor cannot be taken apart element by element")
+        raise LanguageTypeError(f"{type_name(value)} is no sequence; a tensor cannot be taken apart element by element")
     return from_python(tuple(items_of(value)))
 
 
@@ -86,8 +89,8 @@ def items_of(value: Any) -> Sequence[Any]:
         return [constexpr(c) for c in value.value]
     if isinstance(value, tl.range):
         return [constexpr(i) for i in static_range_of(value)]
-    raise TypeError(f"{type_name(value)} cannot be iterated at compile time; allowed are tuples, lists and ranges "
-                    "with compile-time bounds")
+    raise LanguageTypeError(f"{type_name(value)} cannot be iterated at compile time; allowed are tuples, lists and "
+                            "ranges with compile-time bounds")
 
 
 def static_range_of(bounds: Any) -> range:
@@ -95,20 +98,18 @@ def static_range_of(bounds: Any) -> range:
     parts = []
     for name, value in (("start", bounds.start), ("end", bounds.end), ("step", bounds.step)):
         if not is_static(value):
-            raise TypeError(f"the {name} of this range must be known at compile time, but it is {type_name(value)}; "
-                            "a loop over tl.range may have run-time bounds")
+            raise LanguageTypeError(f"the {name} of this range must be known at compile time, but it is "
+                                    f"{type_name(value)}; a loop over tl.range may have run-time bounds")
         number = to_python(value)
         if isinstance(number, float) or not hasattr(number, "__index__"):
-            raise TypeError(f"the {name} of a range must be an int, not {number!r}")
+            raise LanguageTypeError(f"the {name} of a range must be an int, not {number!r}")
         parts.append(int(number))
     if parts[2] == 0:
-        raise ValueError("the step of a range must not be zero")
+        raise LanguageValueError("the step of a range must not be zero")
     return range(*parts)
 
 
 def _range(builder: Builder, args: Arguments, kwargs: Keywords) -> Any:
-    if not 1 <= len(args) <= 3:
-        raise TypeError(f"range() takes 1 to 3 arguments, not {len(args)}")
     return tl.range(*args, **kwargs)
 
 
@@ -152,6 +153,20 @@ def _type(builder: Builder, args: Arguments, kwargs: Keywords) -> Any:
     return type(value.value) if isinstance(value, constexpr) else type(value)
 
 
+def call_python(builder: Builder, function: Any, args: Arguments, kwargs: Keywords) -> Any:
+    """The value of a call of one of Python's functions in `PYTHON_CALLS`."""
+    least, most = _COUNTS.get(function, (0, len(args)))
+    if not least <= len(args) <= most:
+        allowed = str(least) if least == most else f"{least} to {most}"
+        raise LanguageTypeError(f"{function.__name__}() takes {allowed} argument{'' if allowed == '1' else 's'} in a "
+                                f"kernel, not {len(args)}")
+    return PYTHON_CALLS[function](builder, args, kwargs)
+
+
+_COUNTS: Mapping[Any, tuple[int, int]] = {
+    len: (1, 1), list: (0, 1), tuple: (0, 1), range: (1, 3), float: (0, 1), int: (0, 2), bool: (0, 1), str: (0, 1),
+    isinstance: (2, 2), getattr: (2, 3), hasattr: (2, 2), abs: (1, 1), type: (1, 1),
+}
 PYTHON_CALLS: Mapping[Any, Callable[[Builder, Arguments, Keywords], Any]] = {
     print: _print,
     min: _folded(min, "minimum"),

@@ -20,12 +20,13 @@ from typing import Any
 from tilewright.frontend.python_builtins import PYTHON_CALLS, REFUSED_BUILTINS
 from tilewright.frontend.wording import suggestion
 from tilewright.language.core import base_type, constexpr, is_builtin
+from tilewright.language.errors import LanguageError
 from tilewright.language.function import ConstexprFunction, SourceFunction
 
 _READABLE = (types.ModuleType, SourceFunction, ConstexprFunction, constexpr, base_type)
 
 
-class NameErrorInKernel(NameError):
+class NameErrorInKernel(LanguageError, NameError):
     """A name that a kernel cannot read, in words for its author."""
 
 

@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tilewright.diagnostics import CompilationError, CompileTimeAssertionFailure, Location
+from tilewright.diagnostics import CompilationError, Location
 from tilewright.frontend.exits import Exits
 from tilewright.frontend.graph import GraphBuilder, Retrace
 from tilewright.frontend.liveness import Liveness
 from tilewright.frontend.scope import Locals
+from tilewright.language.errors import LanguageError
 from tilewright.language.function import SourceFunction
 
 
@@ -61,12 +62,13 @@ class State:
         except CompilationError as error:
             if error.location is None:
                 error.location, error.line_text = self.place(node), self.fn.line_text(self.place(node).line)
+                error.src, error.node = self.fn.source, node
             raise
         except RecursionError as error:
             raise self.error(node, "this nests too deeply for the compiler: recursion, or too many unrolled iterations "
                                    "with a run-time `break`") from error
         except Exception as error:
-            raise self.error(node, said(error), error_class(error)) from error
+            raise self.error(node, said(error)) from error
 
     def traced(self, trace: Callable[[], Any], variables: Locals) -> tuple[list[Any], Locals, Exits, Any]:
         """Trace something into a block of its own: ops, variables and exits at its end, and its result.
@@ -83,12 +85,7 @@ class State:
             self.locals, self.exits = around
 
 
-def error_class(error: Exception) -> type[CompilationError]:
-    """The class of a language error once it has a place; a failed `static_assert` keeps its own."""
-    return CompileTimeAssertionFailure if isinstance(error, AssertionError) else CompilationError
-
-
 def said(error: Exception) -> str:
-    """The text of an error: its message, or its repr when it has none or only a key."""
-    text = str(error)
-    return text if text and not isinstance(error, KeyError) else repr(error)
+    """The text of an error.  One that is not the language's (of a constexpr function, or a fault of the compiler) is
+    named as well."""
+    return str(error) if isinstance(error, LanguageError) else f"{type(error).__name__}: {error}"

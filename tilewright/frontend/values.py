@@ -14,6 +14,7 @@ from typing import Any
 from tilewright.ir.node import Value
 from tilewright.language import core
 from tilewright.language.core import constexpr, tensor
+from tilewright.language.errors import LanguageValueError
 
 _NUMBERS = (bool, int, float)
 
@@ -42,9 +43,9 @@ def from_python(value: Any) -> Any:
 
 
 def to_python(value: Any) -> Any:
-    """The Python object of a static value; ValueError if part of it is known at run time only."""
+    """The Python object of a static value; an error if part of it is known at run time only."""
     if isinstance(value, tensor):
-        raise ValueError(f"{value} is known only at run time")
+        raise LanguageValueError(f"{value} is known only at run time")
     if isinstance(value, constexpr):
         return to_python(value.value)
     if is_tuple(value):
@@ -111,6 +112,12 @@ def same_static(a: Any, b: Any) -> bool:
 def is_number(value: Any) -> bool:
     """Whether a static value can become a scalar tensor."""
     return isinstance(value, constexpr) and isinstance(value.value, _NUMBERS)
+
+
+def spelled(type: Any) -> str:
+    """How a kernel writes an element type: `tl.float32`."""
+    names = (n for n in core.__all__ if isinstance(getattr(core, n), core.base_type) and getattr(core, n) == type)
+    return f"tl.{next(names, type)}"
 
 
 def type_name(value: Any) -> str:

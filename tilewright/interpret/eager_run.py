@@ -87,7 +87,7 @@ def _undefined(steps: Steps, error: UnboundLocalError) -> CompilationError:
     found = re.search(r"'(\w+)'", str(error))
     name = found.group(1) if found else "a name"
     try:
-        lookup(steps.code.source, Locals(gone=steps.gone), name)
+        lookup(steps.code.source, Locals(gone=steps.history.gone), name)
         message = f"{name} is not defined here"
     except NameErrorInKernel as said:
         message = str(said)

@@ -10,8 +10,10 @@ Tests: tests/interpret/test_eager_flow.py.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+from tilewright.diagnostics import Location
 from tilewright.frontend.carried import same_type, type_change_message
 from tilewright.frontend.values import is_number, is_tuple, same_static, type_name
 from tilewright.interpret.instrument import BranchFacts, LoopFacts
@@ -19,8 +21,22 @@ from tilewright.language import semantic
 from tilewright.language.builder import Builder
 from tilewright.language.core import constexpr, tensor
 from tilewright.language.promotion import literal_type
+from tilewright.language.values import to_tensor
 
 Variables = Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class History:
+    """Where each local name was assigned last (parameters are not in it), and why a name has no value any more."""
+
+    assigned: dict[str, Location] = field(default_factory=dict)
+    gone: dict[str, str] = field(default_factory=dict)
+
+    def line(self, name: str) -> str:
+        """Where `name` was assigned, for messages."""
+        place = self.assigned.get(name)
+        return f"assigned at line {place.line}" if place is not None else "a parameter"
 
 
 class Frame:
@@ -55,44 +71,46 @@ class Choice(Frame):
 class Branch(Choice):
     """An `if` statement."""
 
-    def __init__(self, builder: Builder, test: Any, facts: BranchFacts, before: Variables, line: int) -> None:
+    def __init__(self, builder: Builder, test: Any, facts: BranchFacts, before: Variables, line: int,
+                 history: History) -> None:
         super().__init__(builder, test)
         self._builder = builder
+        self._history = history
         self._names = (facts.then, facts.otherwise) if self.taken else (facts.otherwise, facts.then)
         self._live = facts.live
         self._before = {n: before[n] for names in self._names for n in names if n in before}
         self._line = line
 
-    def close(self, after: Variables, gone: dict[str, str]) -> None:
+    def close(self, after: Variables) -> None:
         """The branch has ended: join what its sides give."""
         if not self.run_time:
             return
         for name in self._names[0]:
             if name in after and name in self._live:
-                self._join(name, after[name], gone)
+                self._join(name, after[name])
             elif name in after and name not in self._before:
-                self._drop(name, f"its value is not kept after the branch at line {self._line}", gone)
+                self._drop(name, f"its value is not kept after the branch at line {self._line}")
 
-    def _join(self, name: str, now: Any, gone: dict[str, str]) -> None:
+    def _join(self, name: str, now: Any) -> None:
         both = name in self._names[1]       # then what the other side makes of it is not known here
         if name not in self._before and not both:
             holds = "holds" if self.taken else "does not hold"
-            self._drop(name, f"it is assigned only if the condition at line {self._line} {holds}, and has no value "
-                             f"otherwise; assign it on both paths, or before line {self._line}", gone)
+            self._drop(name, f"it is {self._history.line(name)} only if the condition at line {self._line} {holds}, "
+                             f"and has no value otherwise; assign it on both paths, or before line {self._line}")
         elif both or now is self._before[name]:
             if is_number(now):
-                self._new[name] = semantic.to_tensor(self._builder, now)
+                self._new[name] = to_tensor(self._builder, now)
         else:
-            self._meet(name, now, self._before[name], gone)
+            self._meet(name, now, self._before[name])
 
-    def _meet(self, name: str, now: Any, before: Any, gone: dict[str, str]) -> None:
+    def _meet(self, name: str, now: Any, before: Any) -> None:
         """The value after a branch of which only one side assigns `name`."""
         if not isinstance(now, tensor) and not isinstance(before, tensor) and same_static(now, before):
             return
         if is_tuple(now) and is_tuple(before) and len(now) == len(before):
             return
         if _run_time_type(now) is not None and _run_time_type(now) == _run_time_type(before):
-            self._new[name] = semantic.to_tensor(self._builder, now)
+            self._new[name] = to_tensor(self._builder, now)
             return
         holds, fails = (now, before) if self.taken else (before, now)
         message = (f"{name} has type {type_name(holds)} if the condition at line {self._line} holds, and "
@@ -101,11 +119,11 @@ class Branch(Choice):
         if isinstance(now, tensor) and isinstance(before, tensor):
             raise TypeError(f"Mismatched type for {name} between then block ({type_name(holds)}) and else block "
                             f"({type_name(fails)}): {message}")
-        self._drop(name, message, gone)
+        self._drop(name, message)
 
-    def _drop(self, name: str, reason: str, gone: dict[str, str]) -> None:
+    def _drop(self, name: str, reason: str) -> None:
         self._gone.add(name)
-        gone[name] = reason
+        self._history.gone[name] = reason
 
 
 class TypeChange(TypeError):
@@ -119,10 +137,12 @@ class TypeChange(TypeError):
 class Loop(Frame):
     """A loop at run time.  A number that its body assigns is a run-time scalar from its head on."""
 
-    def __init__(self, builder: Builder, facts: LoopFacts, before: Variables, line: int) -> None:
+    def __init__(self, builder: Builder, facts: LoopFacts, before: Variables, line: int, history: History) -> None:
         super().__init__()
         self.facts = facts
         self._line = line
+        self._history = history
+        self._began = {name: history.line(name) for name in facts.carried}
         self._inner = tuple(n for n in facts.inner if n not in before and n != facts.target)
         self._head: dict[str, Any] = {}
         for name in facts.carried:
@@ -134,17 +154,18 @@ class Loop(Frame):
         """TypeChange unless every carried variable still has the type that it had before the loop."""
         for name, head in self._head.items():
             if name in now and not same_type(head, now[name]):
-                raise TypeChange(name, type_change_message(name, head, "before the loop", now[name],
+                raise TypeChange(name, type_change_message(name, head, self._began[name], now[name],
                                                            f"line {self._line}"))
 
-    def close(self, after: Variables, gone: dict[str, str]) -> None:
+    def close(self, after: Variables) -> None:
         """The loop has ended: names that its body introduced are gone."""
         self._new.clear()
         for name in self._inner:
             if name in after:
                 self._gone.add(name)
-                gone[name] = (f"it is assigned inside the loop at line {self._line}, whose body may not run; assign it "
-                              "before the loop as well")
+                self._history.gone[name] = (
+                    f"it is assigned inside the loop at line {self._line}, whose body may not run; assign it before "
+                    "the loop as well")
 
 
 class CountedLoop(Loop):
@@ -153,17 +174,17 @@ class CountedLoop(Loop):
     After a loop without iterations the index is `start`, unless it had a value before.
     """
 
-    def __init__(self, builder: Builder, facts: LoopFacts, before: Variables, line: int, start: Any,
-                 indices: Iterator[Any]) -> None:
-        super().__init__(builder, facts, before, line)
+    def __init__(self, builder: Builder, facts: LoopFacts, before: Variables, line: int, history: History,
+                 start: Any, indices: Iterator[Any]) -> None:
+        super().__init__(builder, facts, before, line, history)
         self._start = start
         self._indices = indices
 
     def __iter__(self) -> Iterator[Any]:
         return self._indices
 
-    def close(self, after: Variables, gone: dict[str, str]) -> None:
-        super().close(after, gone)
+    def close(self, after: Variables) -> None:
+        super().close(after)
         if self.facts.target and self.facts.target not in after:
             self._new[self.facts.target] = self._start
 
@@ -181,7 +202,7 @@ class Unrolled(Frame):
     def end_of_iteration(self, now: Variables) -> None:
         """Types may change from copy to copy."""
 
-    def close(self, after: Variables, gone: dict[str, str]) -> None:
+    def close(self, after: Variables) -> None:
         """Names stay."""
 
 

@@ -13,13 +13,14 @@ Tests: tests/interpret/test_instrument.py.
 from __future__ import annotations
 
 import ast
+import sys
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from tilewright.diagnostics import Location
-from tilewright.frontend.liveness import Liveness, assignments_of
+from tilewright.frontend.liveness import Liveness
 from tilewright.frontend.refusals import (
     KEYWORDS_OF_DICT,
     LOOP_ELSE,
@@ -34,6 +35,7 @@ from tilewright.frontend.statements import says_constexpr
 from tilewright.language.function import SourceFunction
 
 STEPS = "__tw"
+Node = TypeVar("Node", bound=ast.AST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +52,12 @@ class BranchFacts:
 class LoopFacts:
     """Names that a loop changes and needs at its head, those that it assigns, and those that decay in it.
 
-    `places` are the numbers of the places where carried names are assigned last.  `target` is the name of the index,
-    empty for other targets.
+    `target` is the name of the index, empty for other targets.
     """
 
     carried: tuple[str, ...]
     inner: tuple[str, ...]
     decaying: frozenset[str]
-    places: Mapping[str, int]
     returns: bool
     target: str = ""
 
@@ -132,7 +132,8 @@ class _Rewriter:
                              kw_defaults=[], kwarg=None, defaults=[])
         new = ast.FunctionDef(name=tree.name, args=args, body=self._block(tree.body), decorator_list=[], returns=None,
                               type_comment=None)
-        new.type_params = []
+        if sys.version_info >= (3, 12):
+            new.type_params = []
         return ast.fix_missing_locations(ast.Module(body=[ast.copy_location(new, tree)], type_ignores=[]))
 
     # -- making nodes -------------------------------------------------------------------------------------------------
@@ -187,10 +188,11 @@ class _Rewriter:
 
     def _assign(self, node: ast.stmt, target: ast.expr, value: ast.expr, decays: bool = True) -> list[ast.stmt]:
         if isinstance(target, ast.Name):
+            step = "assign" if decays else "bind"
             if decays and target.id in self._declared:      # a bare `name: tl.constexpr` stands before it
                 self._declared.discard(target.id)
-                return [_at(node, ast.Assign([target], self._step(node, "known", target.id, value)))]
-            return [_at(node, ast.Assign([target], self._step(node, "assign", value) if decays else value))]
+                step = "known"
+            return [_at(node, ast.Assign([target], self._step(node, step, target.id, value)))]
         if not isinstance(target, ast.Tuple | ast.List):
             return self._refused(target, target_refusal(target))
         name = self._temporary()
@@ -243,16 +245,6 @@ class _Rewriter:
                 _at(node, ast.If(taken, self._block(node.body), rest)),
                 *self._joined(node, branch, dict.fromkeys((*then, *other)))]
 
-    def _last_assignments(self, names: Iterable[str], body: Sequence[ast.stmt]) -> dict[str, int]:
-        """The place of the last assignment of each name in a loop's body."""
-        places: dict[str, int] = {}
-        for name in names:
-            found = assignments_of(name, body)
-            if found:
-                self.locations.append(self.fn.location(found[-1]))
-                places[name] = len(self.locations) - 1
-        return places
-
     def _fact(self, facts: BranchFacts | LoopFacts) -> int:
         self.facts.append(facts)
         return len(self.facts) - 1
@@ -264,8 +256,7 @@ class _Rewriter:
         inner = (n for statement in node.body for n in _walk_own(statement))
         decaying = assigned_names(n for n in inner if isinstance(n, ast.Assign | ast.AugAssign))
         carried = tuple(n for n in changed if n in head and n != target)
-        return LoopFacts(carried, changed, frozenset(decaying), self._last_assignments(carried, node.body),
-                         _has_return(node.body), target)
+        return LoopFacts(carried, changed, frozenset(decaying), _has_return(node.body), target)
 
     def _stmt_for(self, node: ast.For) -> list[ast.stmt]:
         if node.orelse:
@@ -280,9 +271,7 @@ class _Rewriter:
 
     def _bind(self, node: ast.stmt, target: ast.expr, value: ast.expr) -> list[ast.stmt]:
         """Give `value`, as it is, to the names of a target."""
-        if isinstance(target, ast.Name):
-            return [_at(target, ast.Assign([target], value))]
-        return self._assign(node, target, value, decays=False)
+        return [_at(target, s) for s in self._assign(node, target, value, decays=False)]
 
     def _stmt_while(self, node: ast.While) -> list[ast.stmt]:
         if node.orelse:
@@ -302,7 +291,7 @@ class _Rewriter:
 
     def _check(self, node: ast.stmt, loop: str) -> ast.stmt:
         step = self._step(node, "end_of_iteration", ast.Name(loop, ast.Load()), self._locals_now())
-        return _at_end(node, ast.Expr(step))
+        return _at(node, ast.Expr(step))
 
     def _stmt_break(self, node: ast.Break) -> list[ast.stmt]:
         return [node]
@@ -321,12 +310,12 @@ class _Rewriter:
 
     def _joined(self, node: ast.stmt, frame: str, names: Iterable[str]) -> list[ast.stmt]:
         """After a branch or loop: values that both ways give, and the end of names that only one way binds."""
-        close = _at_end(node, ast.Expr(self._step(node, "close", ast.Name(frame, ast.Load()), self._locals_now())))
+        close = _at(node, ast.Expr(self._step(node, "close", ast.Name(frame, ast.Load()), self._locals_now())))
         made: list[ast.stmt] = [close]
         for name in names:
             dropped = ast.If(_method(frame, "drops", name), [ast.Delete([ast.Name(name, ast.Del())])], [])
             rebind = ast.Assign([ast.Name(name, ast.Store())], _method(frame, "value", name))
-            made.append(_at_end(node, ast.If(_method(frame, "has", name), [rebind], [dropped])))
+            made.append(_at(node, ast.If(_method(frame, "has", name), [rebind], [dropped])))
         return made
 
     # -- expressions --------------------------------------------------------------------------------------------------
@@ -368,6 +357,13 @@ class _Rewriter:
         both = self._step(node, "logical", op, ast.Name(name, ast.Load()), right)
         return _at(node, ast.IfExp(decided, ast.Name(name, ast.Load()), both))
 
+    def _chained(self, node: ast.Compare, before: ast.expr, link: ast.expr) -> ast.expr:
+        """`before and link` of a chained comparison; `link` is not evaluated when `before` decides."""
+        name = self._temporary()
+        decided = self._step(node, "decides", "And", False, self._kept(name, before))
+        both = self._step(node, "chain", ast.Name(name, ast.Load()), link)
+        return _at(node, ast.IfExp(decided, ast.Name(name, ast.Load()), both))
+
     def _expr_compare(self, node: ast.Compare) -> ast.expr:
         made: ast.expr | None = None
         left = self._expr(node.left)
@@ -379,7 +375,7 @@ class _Rewriter:
                 name = self._temporary()
                 right, following = self._kept(name, right), ast.Name(name, ast.Load())
             one = self._step(node, "compare", type(op).__name__, left, right)
-            made = one if made is None else self._logical(node, "And", made, one, calls=False)
+            made = one if made is None else self._chained(node, made, one)
             left = following
         assert made is not None
         return made
@@ -433,7 +429,8 @@ class _Rewriter:
     _expr_list = _expr_tuple
 
     def _expr_namedexpr(self, node: ast.NamedExpr) -> ast.expr:
-        return _at(node, ast.NamedExpr(node.target, self._step(node, "assign", self._expr(node.value))))
+        value = self._step(node, "assign", node.target.id, self._expr(node.value))
+        return _at(node, ast.NamedExpr(node.target, value))
 
     def _expr_joinedstr(self, node: ast.JoinedStr) -> ast.expr:
         parts = [v if isinstance(v, ast.Constant) else self._formatted(v) for v in node.values]
@@ -494,15 +491,10 @@ def _method(frame: str, method: str, name: str) -> ast.expr:
     return ast.Call(ast.Attribute(ast.Name(frame, ast.Load()), method, ast.Load()), [ast.Constant(name)], [])
 
 
-def _at(node: ast.AST, made: Any) -> Any:
-    return ast.copy_location(made, node)
-
-
-def _at_end(node: ast.stmt, made: ast.stmt) -> ast.stmt:
-    """`made`, with everything in it, on the last line of `node`, so that a debugger does not jump back."""
-    line, column = node.end_lineno or node.lineno, node.end_col_offset or 0
-    for inner in ast.walk(made):
-        if isinstance(inner, ast.expr | ast.stmt):
-            inner.lineno = inner.end_lineno = line
-            inner.col_offset, inner.end_col_offset = max(0, column - 1), column
+def _at(node: ast.AST, made: Node) -> Node:
+    """`made` on the first line of `node`: code that spans lines would make a debugger go back and forth."""
+    ast.copy_location(made, node)
+    assert isinstance(made, ast.expr | ast.stmt)
+    if made.end_lineno != made.lineno:
+        made.end_lineno, made.end_col_offset = made.lineno, made.col_offset
     return made

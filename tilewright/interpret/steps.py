@@ -30,19 +30,20 @@ from tilewright.frontend.attributes import attribute
 from tilewright.frontend.calls import call_value
 from tilewright.frontend.python_builtins import items_of, static_range_of
 from tilewright.frontend.scope import Locals, lookup
-from tilewright.frontend.state import error_class, said
+from tilewright.frontend.state import said
 from tilewright.frontend.values import as_tuple, from_python, is_number, is_static, is_tuple, to_python, type_name
 from tilewright.interpret.eager import EagerBuilder
-from tilewright.interpret.flow import Branch, Choice, CountedLoop, Loop, TypeChange, Unrolled, scalar_value
+from tilewright.interpret.flow import Branch, Choice, CountedLoop, History, Loop, TypeChange, Unrolled, scalar_value
 from tilewright.interpret.instrument import BranchFacts, Instrumented, LoopFacts
 from tilewright.ir import fp
 from tilewright.language import semantic
 from tilewright.language.casting import cast
 from tilewright.language.core import constexpr, dtype, int32, tensor
-from tilewright.language.values import constant
+from tilewright.language.values import constant, to_tensor
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 Variables = Mapping[str, Any]
+_CONVERSIONS: dict[str, Callable[[object], str]] = {"r": repr, "s": str, "a": ascii}
 
 
 def step(method: Method) -> Method:
@@ -52,10 +53,15 @@ def step(method: Method) -> Method:
         self.builder.location = self.code.locations[place]
         try:
             return method(self, *args)
+        except CompilationError as error:
+            if error.location is None:
+                location = self.code.locations[place]
+                error.location, error.line_text = location, self.code.source.line_text(location.line)
+            raise
         except (TritonError, bdb.BdbQuit):
             raise
         except Exception as error:
-            raise self.error(self.code.locations[place], said(error), error_class(error)) from error
+            raise self.error(self.code.locations[place], said(error)) from error
 
     return placed  # type: ignore[return-value]
 
@@ -66,7 +72,7 @@ class Steps:
     def __init__(self, code: Instrumented, builder: EagerBuilder, any_global: bool) -> None:
         self.code = code
         self.builder = builder
-        self.gone: dict[str, str] = {}          # why a name has no value any more
+        self.history = History()
         self._any_global = any_global
         self._may_have_returned = False         # a run-time branch or loop with a `return` was entered
 
@@ -87,7 +93,7 @@ class Steps:
 
     @step
     def name(self, name: str) -> Any:
-        return from_python(lookup(self.code.source, Locals(gone=self.gone), name, self._any_global))
+        return from_python(lookup(self.code.source, Locals(gone=self.history.gone), name, self._any_global))
 
     @step
     def attribute(self, value: Any, name: str) -> Any:
@@ -133,6 +139,10 @@ class Steps:
         return right if is_static(left) else semantic.logical(self.builder, operator, left, right)
 
     @step
+    def chain(self, before: Any, link: Any) -> Any:
+        return semantic.chain(self.builder, before, link)
+
+    @step
     def subscript(self, value: Any, index: Any) -> Any:
         return from_python(semantic.subscript(self.builder, value, index))
 
@@ -156,7 +166,7 @@ class Steps:
     @step
     def chosen(self, value: Any, choice: Choice) -> Any:
         """The value of a conditional expression: a number chosen at run time is a run-time scalar."""
-        return semantic.to_tensor(self.builder, value) if choice.run_time and is_number(value) else value
+        return to_tensor(self.builder, value) if choice.run_time and is_number(value) else value
 
     @step
     def formatted(self, value: Any, conversion: int, spec: Any) -> str:
@@ -164,7 +174,8 @@ class Steps:
             raise TypeError(f"an f-string shows compile-time values only, not {type_name(value)}; print run-time "
                             "values with tl.device_print")
         plain = to_python(value)
-        plain = {ord("r"): repr, ord("s"): str, ord("a"): ascii}.get(conversion, lambda v: v)(plain)
+        if conversion >= 0:
+            plain = _CONVERSIONS[chr(conversion)](plain)
         return format(plain, to_python(spec) if spec is not None else "")
 
     @step
@@ -190,14 +201,24 @@ class Steps:
     # -- assignments --------------------------------------------------------------------------------------------------
 
     @step
-    def assign(self, value: Any) -> Any:
+    def assign(self, name: str, value: Any) -> Any:
+        """A plain assignment, by which numbers become run-time scalars."""
+        self.history.assigned[name] = self.builder.location
         return semantic.decay(self.builder, value)
+
+    @step
+    def bind(self, name: str, value: Any) -> Any:
+        """`name` is `value`, as it is: the target of a loop."""
+        self.history.assigned[name] = self.builder.location
+        return value
 
     @step
     def declare(self, name: str, now: Variables) -> None:
         """`name: tl.constexpr`, which must be new."""
         if name in now:
-            raise TypeError(f"{name} is already defined. constexpr cannot be reassigned; use another name")
+            was = self.history.line(name).replace("a parameter", "a parameter of the function")
+            raise TypeError(f"{name} is already defined. constexpr cannot be reassigned: it was {was}; use another "
+                            "name")
 
     @step
     def known(self, name: str, value: Any) -> Any:
@@ -205,6 +226,7 @@ class Steps:
         if isinstance(value, tensor):
             raise TypeError(f"{name} is declared tl.constexpr, but its value is {type_name(value)}, which is known "
                             "only at run time; leave the annotation out")
+        self.history.assigned[name] = self.builder.location
         return from_python(value)
 
     @step
@@ -228,7 +250,7 @@ class Steps:
     def returned(self, value: Any) -> Any:
         """The value of a `return`; where another one could have been taken at run time a number is a scalar."""
         if self._may_have_returned and is_number(value):
-            return semantic.to_tensor(self.builder, value)
+            return to_tensor(self.builder, value)
         return value
 
     # -- branches and loops -------------------------------------------------------------------------------------------
@@ -237,7 +259,7 @@ class Steps:
     def branch(self, test: Any, number: int, now: Variables) -> Branch:
         facts = self.code.facts[number]
         assert isinstance(facts, BranchFacts)
-        made = Branch(self.builder, test, facts, now, self.builder.location.line)
+        made = Branch(self.builder, test, facts, now, self.builder.location.line, self.history)
         self._may_have_returned |= made.run_time and facts.returns
         return made
 
@@ -260,14 +282,14 @@ class Steps:
         if not facts.target:
             raise TypeError("the target of a run-time loop is one name: it counts integers")
         start, indices = self._indices(iterable)
-        return CountedLoop(self.builder, facts, now, line, start, indices)
+        return CountedLoop(self.builder, facts, now, line, self.history, start, indices)
 
     def _indices(self, r: Any) -> Any:
         """The start and the indices of a run-time range, of the type that its bounds have together (semantics §11)."""
         kind: Any = int32
         parts = []
         for name, value in (("start", r.start), ("end", r.end), ("step", r.step)):
-            part = semantic.to_tensor(self.builder, value)
+            part = to_tensor(self.builder, value)
             if part.shape or not isinstance(part.dtype, dtype) or not part.dtype.is_int():
                 raise TypeError(f"the {name} of a range must be an integer scalar, not {type_name(part)}")
             kind = semantic.join_types(kind, part.dtype)
@@ -283,7 +305,7 @@ class Steps:
 
     @step
     def while_loop(self, number: int, now: Variables) -> Loop:
-        return Loop(self.builder, self._loop(number), now, self.builder.location.line)
+        return Loop(self.builder, self._loop(number), now, self.builder.location.line, self.history)
 
     @step
     def goes_on(self, test: Any) -> bool:
@@ -298,12 +320,11 @@ class Steps:
         try:
             loop.end_of_iteration(now)
         except TypeChange as error:
-            assert isinstance(loop, Loop)
-            raise self.error(self.code.locations[loop.facts.places[error.name]], str(error)) from error
+            raise self.error(self.history.assigned[error.name], str(error)) from error
 
     @step
     def close(self, frame: Branch | Loop | Unrolled, now: Variables) -> None:
-        frame.close(now, self.gone)
+        frame.close(now)
 
 
 def _signed(x: tensor) -> int:

@@ -160,3 +160,16 @@ def integer_value(value: Value) -> int | None:
         return None
     text = match[1] or match[2]
     return {"true": -1, "false": 0}.get(text) if text in ("true", "false") else int(text)
+
+
+_FLOATS = re.compile(r"(?:splat \((?:float|double) )?0x([0-9A-F]{16})\)?$")
+
+
+def float_value(value: Value) -> float | None:
+    """The number that a float or double constant holds (in every lane), or None if it is no such constant."""
+    if value.type.element not in ("float", "double"):
+        return None
+    if value.name == "zeroinitializer":
+        return 0.0
+    match = _FLOATS.match(value.name)
+    return None if match is None else float(struct.unpack("<d", struct.pack("<Q", int(match[1], 16)))[0])

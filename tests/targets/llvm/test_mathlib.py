@@ -1,0 +1,127 @@
+"""Elementary functions against wider arithmetic, within the op table's bounds, on every machine form.
+
+f32 is sampled over all bit patterns at a stride (4 million a function on the host), against float64; f64 at points
+chosen for each function, against the C library's long double where that is wider, and mpmath for erf.
+"""
+
+import math
+
+import numpy as np
+import pytest
+
+from tests.targets.llvm.harness import MACHINES, compile_map, library_calls, run_map
+from tilewright.ir.ops import TABLE
+from tilewright.targets.llvm import mathlib
+from tilewright.targets.llvm.mathlib import truncate
+from tilewright.targets.llvm.types import DOUBLE, FLOAT
+
+machines = pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
+NAMES = sorted(mathlib.FUNCTIONS)
+LONG = np.finfo(np.longdouble).nmant >= 63
+
+
+def exact(name, x):
+    """The function in x's (wide) format."""
+    with np.errstate(all="ignore"):
+        if name == "rsqrt":
+            return 1 / np.sqrt(x)
+        if name == "erf":
+            return np.array([math.erf(v) for v in x.astype(np.float64)])
+        return getattr(np, name.removesuffix("_rn"))(x)
+
+
+def errors(got, want, dtype):
+    """Distance in ulps of the format; infinite where a special value is missed."""
+    with np.errstate(all="ignore"):
+        nearest = want.astype(dtype)
+        ulp = np.maximum(np.spacing(np.abs(nearest)), np.finfo(dtype).smallest_subnormal).astype(want.dtype)
+        distance = np.abs(got.astype(want.dtype) - want) / ulp
+    special = ~np.isfinite(nearest) | (want == 0)
+    agrees = (np.isnan(got) & np.isnan(nearest)) | ((got == nearest) & (np.signbit(got) == np.signbit(nearest)))
+    return np.where(special, np.where(agrees, 0.0, np.inf), np.where(np.isnan(got), np.inf, distance))
+
+
+def check(name, x, got, want, dtype):
+    error = errors(got, want, dtype)
+    if name in ("sin", "cos"):
+        error = np.where((np.abs(x) <= 2.0**20) | ~np.isfinite(x), error, 0)
+    bound = TABLE[name].bound.ulp or 0.5
+    worst = int(error.argmax())
+    assert error[worst] <= bound, f"{name}({x[worst]!r}) = {got[worst]!r}, {error[worst]} ulp from {want[worst]!r}"
+
+
+@machines
+@pytest.mark.parametrize("name", NAMES)
+def test_f32(machine, name):
+    stride = 1021 if machine is MACHINES["host"] and name != "erf" else 16381
+    bits = np.arange(0, 1 << 32, stride, dtype=np.uint64).astype(np.uint32)
+    edges = np.array([0, 1, 0x007FFFFF, 0x00800000, 0x3F800000, 0x7F7FFFFF, 0x7F800000, 0x7FC00000], np.uint32)
+    around = [np.float32(v) for v in (88.72283, 88.72284, -87.33654, -103.97, -104.0, 128.0, -126.0, -149.0, -150.0,
+                                      0.5625, 9.01, 3.9192059, 0.70710677, 0.7071068, math.pi, math.pi / 2, 2.0**20)]
+    x = np.concatenate([bits, edges, edges | 0x80000000]).view(np.float32)
+    x = np.concatenate([x, around, np.nextafter(around, np.float32(9e9)), np.nextafter(around, np.float32(-9e9))])
+    got = run_map(lambda f, v: mathlib.emit(f, name, v), [x], [FLOAT], FLOAT, np.float32, machine, 16)
+    with np.errstate(invalid="ignore"):     # signalling NaNs are among the patterns
+        wide = x.astype(np.float64)
+    check(name, x, got, exact(name, wide), np.float32)
+
+
+def f64_points(name):
+    rng = np.random.default_rng(7)
+    n = 3000 if name == "erf" else 40000
+    scaled = np.ldexp(rng.uniform(1, 2, n), rng.integers(-1074, 1024, n)) * rng.choice([-1, 1], n)
+    ranges = {"exp": (-746, 710), "exp2": (-1076, 1025), "sin": (-(2**20), 2**20), "cos": (-(2**20), 2**20),
+              "tanh": (-23, 23), "erf": (-6.1, 6.1), "floor": (-100, 100), "ceil": (-100, 100)}
+    low, high = ranges.get(name, (0, 4))
+    multiples = np.arange(1, 4000) * (math.pi / 2)
+    edges = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 5e-324, -5e-324, 1e-310, 1.0, -1.0, 709.782712893384,
+                      709.782712893385, -745.133, -745.134, 1024.0, -1074.0, -1075.0, -1076.0, 0.5625, 22.0, 5.92])
+    close = 1 + np.ldexp(rng.uniform(-1, 1, n), rng.integers(-52, -1, n))
+    return np.concatenate([scaled, rng.uniform(low, high, n), rng.uniform(-1, 1, n), multiples, close, edges])
+
+
+@machines
+@pytest.mark.parametrize("name", NAMES)
+def test_f64(machine, name):
+    x = f64_points(name)
+    got = run_map(lambda f, v: mathlib.emit(f, name, v), [x], [DOUBLE], DOUBLE, np.float64, machine, 8)
+    if name == "erf":
+        mpmath = pytest.importorskip("mpmath")
+        mpmath.mp.prec = 80
+        want = np.array([np.longdouble(str(mpmath.erf(float(v)))) if np.isfinite(v) and v != 0 else
+                         np.longdouble(np.sign(v)) for v in x])
+        want = np.where(x == 0, x, want)
+    elif LONG:
+        want = exact(name, x.astype(np.longdouble))
+    else:
+        pytest.skip("no wider format here to compare with")
+    check(name, x, got, want, np.float64)
+
+
+@machines
+@pytest.mark.parametrize("name", NAMES)
+def test_lane_counts_agree(machine, name):
+    """Scalars and vectors of any lane count give the same bits."""
+    rng = np.random.default_rng(8)
+    x = np.concatenate([rng.uniform(-20, 20, 500), rng.uniform(-1, 1, 500), [0, -0.0, np.inf, -np.inf, np.nan]])
+    for t, dtype in ((FLOAT, np.float32), (DOUBLE, np.float64)):
+        outs = [run_map(lambda f, v: mathlib.emit(f, name, v), [x.astype(dtype)], [t], t, dtype, machine, lanes)
+                for lanes in (0, 1, 2, 32)]
+        assert all(np.array_equal(outs[0], o, equal_nan=True) for o in outs[1:])
+
+
+@machines
+@pytest.mark.parametrize("name", NAMES)
+def test_calls_no_library(machine, name):
+    for t in (FLOAT, DOUBLE):
+        for lanes in (0, 16):
+            assert library_calls(compile_map(lambda f, v: mathlib.emit(f, name, v), [t], t, machine, lanes)) == []
+
+
+@machines
+def test_truncate(machine):
+    x = np.array([0.0, -0.0, 0.5, -0.5, 1.5, -1.5, 2.0**22 + 0.5, 8388609.0, -1e30, np.inf, -np.inf, np.nan] * 2)
+    for t, dtype in ((FLOAT, np.float32), (DOUBLE, np.float64)):
+        got = run_map(truncate, [x.astype(dtype)], [t], t, dtype, machine, 8)
+        want = np.trunc(x.astype(dtype))
+        assert np.array_equal(got, want, equal_nan=True) and (np.signbit(got) == np.signbit(want))[:-1].all()

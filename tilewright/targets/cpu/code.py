@@ -1,0 +1,238 @@
+"""A function writer that hoists: `Code` is `llvm.text.FunctionWriter` with a stack of levels.
+
+There is a level for the function's body and one more for each open loop, branch or scope.  Names are SSA, so an
+instruction without effects may stand at the outermost level where all its operands are known: `emit` reads the
+operands out of the instruction's text, appends the instruction to that level (an open outer level ends just before
+the loop that is being filled), and gives equal texts one name.  So loop invariants are hoisted and equal
+subexpressions shared while the text is written; neither needs an LLVM pass.  What is hoisted never traps, so it may
+run although its loop does not.  Loads, calls without result and phis stay where they are; `shared_load` lets a load
+move, but not above a given level.
+
+Before: nothing.  After: as for `FunctionWriter`.  Tests: tests/targets/cpu/test_code.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from tilewright.targets.llvm.text import FunctionWriter, ModuleWriter
+from tilewright.targets.llvm.types import I1, I64, Type, Value, constant, integer_value
+
+_NAME = re.compile(r"%[A-Za-z_][\w.]*")
+_STAYS = ("load ", "phi ", "alloca", "cmpxchg", "atomicrmw", "freeze")
+_TOUCHES_MEMORY = re.compile(r"@llvm\.masked\.|\bcall void ")
+
+
+@dataclass(slots=True)
+class _Level:
+    lines: list[str]
+    known: dict[str, Value] = field(default_factory=dict)
+    barrier: bool = False                        # nothing hoists out of this level
+
+
+class Code(FunctionWriter):
+    """The body of one function under construction (see the module's docstring)."""
+
+    def __init__(self, module: ModuleWriter, name: str, params: Sequence[tuple[str, Type]]) -> None:
+        super().__init__(module, name, params, Type("void"), "", (), "")
+        self._levels = [_Level(self._lines)]
+        self._depth: dict[str, int] = {}
+
+    # --- levels and hoisting
+
+    @property
+    def depth(self) -> int:
+        """Index of the innermost open level."""
+        return len(self._levels) - 1
+
+    def fresh(self, hint: str = "v") -> str:
+        name = super().fresh(hint)
+        self._depth[name] = self.depth
+        return name
+
+    def emit(self, result: Type, text: str) -> Value:
+        """An instruction with a result; hoisted and shared unless it touches memory."""
+        if text.startswith(_STAYS) or _TOUCHES_MEMORY.search(text):
+            return self.here(result, text)
+        return self._shared(result, text, 0)
+
+    def here(self, result: Type, text: str) -> Value:
+        """An instruction that is neither moved nor shared."""
+        name = self.fresh()
+        self._lines.append(f"  {name} = {text}")
+        return Value(result, name)
+
+    def shared_load(self, text: str, result: Type, floor: int) -> Value:
+        """A load that nothing within level `floor` changes: hoisted up to there, and shared within it."""
+        return self._shared(result, text, floor)
+
+    def _shared(self, result: Type, text: str, floor: int) -> Value:
+        depth = floor
+        for operand in _NAME.findall(text):
+            depth = max(depth, self._depth.get(operand, 0))
+        for level in range(self.depth, depth, -1):
+            if self._levels[level].barrier:
+                depth = level
+                break
+        for level in self._levels[floor:depth + 1]:
+            if text in level.known:
+                return level.known[text]
+        self._count += 1
+        value = Value(result, f"%v{self._count}")
+        self._depth[value.name] = depth
+        self._levels[depth].lines.append(f"  {value.name} = {text}")
+        self._levels[depth].known[text] = value
+        return value
+
+    def _push(self, label: str, barrier: bool = False) -> None:
+        self._levels.append(_Level([], barrier=barrier))
+        self._lines = self._levels[-1].lines
+        self.block = label
+
+    def _pop(self) -> list[str]:
+        lines = self._levels.pop().lines
+        self._lines = self._levels[-1].lines
+        return lines
+
+    @contextmanager
+    def scope(self) -> Iterator[int]:
+        """A level of its own in the same block: what is shared within ends with it.  Yields its depth."""
+        self._push(self.block)
+        try:
+            yield self.depth
+        finally:
+            inner = self._pop()
+            self._lines.extend(inner)
+
+    def export(self, value: Value) -> Value:
+        """Make a value of a level that was just closed, and that dominates what follows, one of this level."""
+        if value.name.startswith("%"):
+            self._depth[value.name] = min(self._depth.get(value.name, 0), self.depth)
+        return value
+
+    # --- structure
+
+    def counted(self, stop: int, step: int, body: Callable[[Value, tuple[Value, ...]], Sequence[Value]],
+                carried: Sequence[Value] = ()) -> tuple[Value, ...]:
+        """A loop over i64 0, step, 2*step, ... < stop that runs at least once and tests at its end.
+
+        `body(index, values)` returns the next carried values; the last ones are returned.
+        """
+        head, leave, entry = self.label("loop"), self.label("after"), self.block
+        self._push(head)
+        index = Value(I64, self.fresh("i"))
+        values = tuple(Value(v.type, self.fresh("c")) for v in carried)
+        results = tuple(body(index, values))
+        following, again, latch = self.fresh("n"), self.fresh("t"), self.block
+        inner = self._pop()
+        self._lines += [f"  br label %{head}", f"{head}:",
+                        f"  {index.name} = phi i64 [ 0, %{entry} ], [ {following}, %{latch} ]"]
+        self._phis(values, carried, entry, results, latch)
+        self._lines += inner
+        self._lines += [f"  {following} = add nuw nsw i64 {index.name}, {step}",
+                        f"  {again} = icmp ult i64 {following}, {stop}",
+                        f"  br i1 {again}, label %{head}, label %{leave}"]
+        self.place(leave)
+        return tuple(self.export(r) for r in results)
+
+    def _phis(self, values: Sequence[Value], first: Sequence[Value], entry: str, following: Sequence[Value],
+              latch: str) -> None:
+        for v, a, b in zip(values, first, following, strict=True):
+            self._lines.append(f"  {v.name} = phi {v.type} [ {a.name}, %{entry} ], [ {b.name}, %{latch} ]")
+
+    def loop(self, start: Value, stop: Value, step: Value, body: Callable[[Value, tuple[Value, ...]], Sequence[Value]],
+             carried: Sequence[Value] = (), *, compare: str = "slt") -> tuple[Value, ...]:
+        def condition(values: tuple[Value, ...]) -> Value:
+            return self.icmp(compare, values[0], stop)
+
+        def run(values: tuple[Value, ...]) -> Sequence[Value]:
+            after = tuple(body(values[0], values[1:]))
+            return (self.op("add", values[0], step), *after)
+
+        return self.while_loop((start, *carried), condition, run)[1:]
+
+    def while_loop(self, carried: Sequence[Value], condition: Callable[[tuple[Value, ...]], Value],
+                   body: Callable[[tuple[Value, ...]], Sequence[Value]]) -> tuple[Value, ...]:
+        """`while condition(values): values = body(values)`; values made in `condition` may be exported."""
+        head, inside, leave, entry = self.label("head"), self.label("body"), self.label("after"), self.block
+        self._push(head)
+        values = tuple(Value(v.type, self.fresh("c")) for v in carried)
+        self.cond_br(condition(values), inside, leave)
+        self.place(inside)
+        results = tuple(body(values))
+        latch = self.block
+        inner = self._pop()
+        self._lines += [f"  br label %{head}", f"{head}:"]
+        self._phis(values, carried, entry, results, latch)
+        self._lines += [*inner, f"  br label %{head}"]
+        self.place(leave)
+        return tuple(self.export(v) for v in values)
+
+    def branch(self, condition: Value, then: Callable[[], Sequence[Value]],
+               orelse: Callable[[], Sequence[Value]] | None = None) -> tuple[Value, ...]:
+        """`if` with joined results; nothing hoists out of either way.  A constant condition takes its way at once."""
+        known = integer_value(condition)
+        if known is not None:
+            return tuple(then() if known else orelse() if orelse is not None else ())
+        yes, no, join = self.label("then"), self.label("else"), self.label("join")
+        self.cond_br(condition, yes, no if orelse is not None else join)
+        ends: list[tuple[tuple[Value, ...], str]] = []
+        for label, way in ((yes, then), (no, orelse)):
+            if way is None:
+                continue
+            self._push(label, barrier=True)
+            results = tuple(way())
+            ends.append((results, self.block))
+            inner = self._pop()
+            self._lines += [f"{label}:", *inner, f"  br label %{join}"]
+        self.place(join)
+        if orelse is None:
+            return ()
+        (a, a_end), (b, b_end) = ends
+        return tuple(self.phi(x.type, [(x, a_end), (y, b_end)]) for x, y in zip(a, b, strict=True))
+
+    def leave_if(self, condition: Value, record: Callable[[], None]) -> None:
+        """Where `condition` holds: run `record`, then return from the function."""
+        out, on = self.label("leave"), self.label("on")
+        self.cond_br(condition, out, on)
+        self._push(out, barrier=True)
+        record()
+        inner = self._pop()
+        self._lines += [f"{out}:", *inner, "  ret void"]
+        self.place(on)
+
+    # --- integers with constants folded (the pass pipeline is skipped)
+
+    def select(self, condition: Value, a: Value, b: Value) -> Value:
+        known = None if condition.type.lanes else integer_value(condition)
+        if known is not None:
+            return a if known else b
+        return a if a == b else super().select(condition, a, b)
+
+    def fold(self, name: str, a: Value, b: Value) -> Value:
+        """add, sub, mul, and, or on scalars, with the trivial cases decided now."""
+        x, y = integer_value(a), integer_value(b)
+        if x is not None and y is not None:
+            exact = {"add": x + y, "sub": x - y, "mul": x * y, "and": x & y, "or": x | y}[name]
+            return constant(a.type, exact)
+        if name in ("add", "or") and x == 0:
+            return b
+        if y == 0 and name in ("add", "sub", "or"):
+            return a
+        if name in ("mul", "and") and 0 in (x, y):
+            return constant(a.type, 0)
+        one = -1 if name == "and" or a.type == I1 else 1
+        if name in ("mul", "and") and one in (x, y):
+            return b if x == one else a
+        return self.op(name, a, b)
+
+    def fold_icmp(self, predicate: str, a: Value, b: Value) -> Value:
+        """A signed comparison, decided now for two constants."""
+        x, y = integer_value(a), integer_value(b)
+        if x is None or y is None:
+            return self.icmp(predicate, a, b)
+        return constant(I1, {"slt": x < y, "sle": x <= y, "sgt": x > y, "sge": x >= y, "eq": x == y,
+                             "ne": x != y}[predicate])

@@ -1,0 +1,243 @@
+"""Loops and branches.
+
+Scalars that go round a loop are phis.  Tiles that go round have one buffer each for the whole loop: the region's
+argument, the next value and the loop's result are all that buffer.  At the end of the body the next values are
+written as one parallel assignment: elementwise ones in place in a nest for each shape, since within a nest all is
+read at an index before anything is written there; a tile that reads a carried tile elsewhere is computed aside first.
+
+Before: `Walker.before_regions` has put into scratch what the regions need.  Tests: tests/targets/cpu/test_control.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.ir.node import Block, Op, Value
+from tilewright.ir.types import I32, I64, Tile, shape_of
+from tilewright.targets.cpu.fuse import Walker
+from tilewright.targets.cpu.lanes import uniform
+from tilewright.targets.cpu.state import Binding, Buffer, Virtual
+from tilewright.targets.llvm.types import I64 as LLVM_I64
+from tilewright.targets.llvm.types import PTR, constant, integer_value
+from tilewright.targets.llvm.types import Value as LlvmValue
+
+
+class Carried:
+    """The values that go round one loop: scalars by position, and a buffer for each tile."""
+
+    def __init__(self, walker: Walker, op: Op, inits: Sequence[Value]) -> None:
+        self.walker = walker
+        self.tiles = [k for k, v in enumerate(inits) if isinstance(v.type, Tile)]
+        self.scalars = [k for k, v in enumerate(inits) if not isinstance(v.type, Tile)]
+        self.buffers = {k: self._start(op, inits, k) for k in self.tiles}
+        self.first = [walker.scalar_value(inits[k]) for k in self.scalars]
+
+    def _start(self, op: Op, inits: Sequence[Value], k: int) -> Buffer:
+        """The buffer of tile `k`, holding its first value: that value's own if nobody else needs it."""
+        walker, value = self.walker, inits[k]
+        place = walker.plan.places[op]
+        if (isinstance(walker.kernel.bindings[value], Buffer) and inits.count(value) == 1
+                and walker.plan.last_use(value, place.block) <= place.index
+                and not any(value in region_values for region_values in walker.used_within(op))):
+            taken = walker.disown(value)
+            if taken is not None:
+                return taken
+        buffer = walker.kernel.new_buffer(value.type)
+        walker.keep([value], [buffer])
+        return buffer
+
+    def bind(self, args: Sequence[Value], scalars: Sequence[LlvmValue]) -> None:
+        """Give the region's arguments their meaning."""
+        for k, value in zip(self.scalars, scalars, strict=True):
+            self.walker.kernel.bind_scalar(args[k], value)
+        for k, buffer in self.buffers.items():
+            self.walker.kernel.bindings[args[k]] = buffer
+
+    def next(self, values: Sequence[Value]) -> list[LlvmValue]:
+        """Assign the next tiles; returns the next scalars."""
+        scalars = [self.walker.scalar_value(values[k]) for k in self.scalars]
+        assign(self.walker, [(values[k], self.buffers[k]) for k in self.tiles])
+        return scalars
+
+
+def assign(walker: Walker, pairs: Sequence[tuple[Value, Buffer]]) -> None:
+    """Write each tile to its buffer, as if all were read before any is written."""
+    bindings = walker.kernel.bindings
+    pending = [(v, b) for v, b in pairs if bindings[v] != b]
+    targets = {b.offset for _, b in pending}
+    aside: list[tuple[Buffer, Buffer]] = []
+    direct: dict[tuple[int, ...], list[tuple[Value, Buffer]]] = {}
+    for value, _ in pending:
+        walker.prepare([value], shape_of(value.type))
+    for value, buffer in pending:
+        if _reads_elsewhere(walker, value, targets):
+            copy = walker.kernel.new_buffer(value.type)
+            walker.keep([value], [copy])
+            aside.append((copy, buffer))
+        else:
+            direct.setdefault(shape_of(value.type), []).append((value, buffer))
+    for group in direct.values():
+        walker.keep([v for v, _ in group], [b for _, b in group])
+    for copy, buffer in aside:
+        walker.copy(copy, buffer)
+        walker.kernel.free(copy)
+
+
+def _reads_elsewhere(walker: Walker, value: Value, targets: set[int]) -> bool:
+    """Whether computing `value` reads one of the target buffers at another index than its own."""
+    bindings, shape = walker.kernel.bindings, shape_of(value.type)
+    direct = bindings[value]
+    if isinstance(direct, Buffer):
+        return False
+    for inner, same in walker.reach([value]).items():
+        binding = bindings[inner]
+        assert isinstance(binding, Virtual)
+        here = same and walker.keeps_index(binding.op)
+        for operand in binding.op.operands:
+            read = bindings[operand]
+            if isinstance(read, Buffer) and read.offset in targets and not (here and read.shape == shape):
+                return True
+    return False
+
+
+def lower_for(walker: Walker, op: Op) -> None:
+    """A counted loop.  It counts iterations, so that no bound or step makes the index wrap into another one."""
+    walker.before_regions(op)
+    kernel, code = walker.kernel, walker.code
+    lower, upper, step = (_wide(walker, v, op.attrs["unsigned"]) for v in op.operands[:3])
+    carried = Carried(walker, op, op.operands[3:])
+    trips = _trips(walker, lower, upper, step)
+    (body,) = op.regions
+    index = body.args[0]
+
+    def condition(values: tuple[LlvmValue, ...]) -> LlvmValue:
+        return code.icmp("ult", values[0], trips)
+
+    def run(values: tuple[LlvmValue, ...]) -> Sequence[LlvmValue]:
+        count, position, *scalars = values
+        kernel.bindings[index] = uniform(index.type, code.cast("trunc", position, LLVM_I64 if index.type == I64 else
+                                                               LLVM_I64.of("i32")))
+        carried.bind(body.args[1:], scalars)
+        walker.block(body)
+        following = carried.next(body.terminator.operands)
+        walker.end_block()
+        one = constant(LLVM_I64, 1)
+        return (code.op("add", count, one), code.op("add", position, step), *following)
+
+    with walker.region():
+        results = code.while_loop((constant(LLVM_I64, 0), lower, *carried.first), condition, run)
+    _bind_results(walker, op, carried, results[2:])
+
+
+def _bind_results(walker: Walker, op: Op, carried: Carried, scalars: Sequence[LlvmValue]) -> None:
+    for k, value in zip(carried.scalars, scalars, strict=True):
+        walker.kernel.bind_scalar(op.results[k], value)
+    for k, buffer in carried.buffers.items():
+        walker.own(op.results[k], buffer)
+
+
+def _wide(walker: Walker, value: Value, unsigned: bool) -> LlvmValue:
+    """A loop bound as i64."""
+    scalar = walker.scalar_value(value)
+    known = integer_value(scalar)
+    if value.type == I32 and known is not None:
+        return constant(LLVM_I64, known % (1 << 32) if unsigned else known)
+    return walker.code.cast("zext" if unsigned else "sext", scalar, LLVM_I64)
+
+
+def _trips(walker: Walker, lower: LlvmValue, upper: LlvmValue, step: LlvmValue) -> LlvmValue:
+    """How many iterations: ceil((upper - lower) / step), 0 if that is negative or the step is 0."""
+    code, zero, one = walker.code, constant(LLVM_I64, 0), constant(LLVM_I64, 1)
+    known = integer_value(step)
+    if known == 0:
+        return zero
+    forward = code.fold_icmp("sgt", step, zero)
+    up = code.select(forward, code.fold("sub", upper, lower), code.fold("sub", lower, upper))
+    size = code.select(forward, step, code.fold("sub", zero, step))
+    runs = code.select(forward, code.icmp("slt", lower, upper), code.icmp("sgt", lower, upper))
+    if known is None:
+        runs = code.op("and", runs, code.icmp("ne", step, zero))
+        size = code.select(code.icmp("eq", size, zero), one, size)
+    trips = code.op("add", code.op("udiv", code.op("sub", up, one), size), one)
+    return code.select(runs, trips, zero)
+
+
+def lower_while(walker: Walker, op: Op) -> None:
+    """A loop with a condition; its head polls the cancel word, so that every loop can be stopped."""
+    walker.before_regions(op)
+    code = walker.code
+    walker.kernel.messages.polls_cancel = True
+    carried = Carried(walker, op, op.operands)
+    before, body = op.regions
+    passed: list[Binding] = []
+    made: list[Buffer] = []
+    cancel = walker.kernel.context_word(6, PTR)
+
+    def condition(values: tuple[LlvmValue, ...]) -> LlvmValue:
+        stop = code.here(LLVM_I64, f"load volatile i64, {cancel}, align 8")
+        code.leave_if(code.icmp("ne", stop, constant(LLVM_I64, 0)), lambda: None)
+        carried.bind(before.args, values)
+        walker.block(before)
+        flag, *rest = before.terminator.operands
+        for value in rest:
+            passed.append(_pass_on(walker, value, made))
+        result = walker.scalar_value(flag)
+        walker.end_block()
+        return result
+
+    def run(values: tuple[LlvmValue, ...]) -> Sequence[LlvmValue]:
+        for arg, binding in zip(body.args, passed, strict=True):
+            walker.kernel.bindings[arg] = binding
+        walker.block(body)
+        following = carried.next(body.terminator.operands)
+        walker.end_block()
+        return following
+
+    with walker.region():
+        code.while_loop(tuple(carried.first), condition, run)
+    _bind_passed(walker, op, carried, passed, made)
+
+
+def _pass_on(walker: Walker, value: Value, made: list[Buffer]) -> Binding:
+    """What `condition` passes on: a scalar, a carried buffer, or a tile computed into a buffer of its own."""
+    if not isinstance(value.type, Tile):
+        return walker.kernel.scalar(value)
+    buffer = walker.kernel.new_buffer(value.type)
+    made.append(buffer)
+    walker.keep([value], [buffer])
+    return buffer
+
+
+def _bind_passed(walker: Walker, op: Op, carried: Carried, passed: Sequence[Binding], made: list[Buffer]) -> None:
+    for buffer in carried.buffers.values():
+        walker.kernel.free(buffer)
+    for result, binding in zip(op.results, passed, strict=True):
+        if isinstance(binding, Buffer):
+            walker.own(result, binding)
+        else:
+            walker.export(binding)
+            walker.kernel.bindings[result] = binding
+
+
+def lower_if(walker: Walker, op: Op) -> None:
+    """A branch; tiles that it yields get a buffer each, scalars are joined."""
+    walker.before_regions(op)
+    code, kernel = walker.code, walker.kernel
+    flag = walker.scalar_value(op.operands[0])
+    buffers = {k: kernel.new_buffer(r.type) for k, r in enumerate(op.results) if isinstance(r.type, Tile)}
+    scalars = [k for k, r in enumerate(op.results) if not isinstance(r.type, Tile)]
+
+    def way(block: Block) -> Sequence[LlvmValue]:
+        with walker.region():
+            walker.block(block)
+            values = block.terminator.operands
+            assign(walker, [(values[k], b) for k, b in buffers.items()])
+            results = [walker.scalar_value(values[k]) for k in scalars]
+            walker.end_block()
+        return results
+
+    joined = code.branch(flag, lambda: way(op.regions[0]), lambda: way(op.regions[1]))
+    for k, value in zip(scalars, joined, strict=True):
+        kernel.bind_scalar(op.results[k], code.export(value))
+    for k, buffer in buffers.items():
+        walker.own(op.results[k], buffer)

@@ -1,0 +1,95 @@
+"""Elementwise rows on lanes: integers stay scalar and affine where they can, all else follows the row's rule.
+
+`Elementwise.apply(op, lanes)` is the only place where an elementwise row becomes code.  The rule of a row is in
+`targets.cpu.rules`: the row's own template, or a function.  Before: one lane an operand.  After: the result's lane.
+Tests: tests/targets/cpu/test_rules.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tilewright.ir.node import Op
+from tilewright.ir.types import I1, element_of
+from tilewright.targets.cpu.lanes import Form, Lane, LaneMath, uniform, vector
+from tilewright.targets.cpu.rules import rule_of
+
+
+class Elementwise(LaneMath):
+    """Elementwise rows at one width."""
+
+    def apply(self, op: Op, lanes: Sequence[Lane]) -> Lane:
+        """The result of an elementwise op on `lanes`."""
+        shortcut = _SHORTCUTS.get(op.name)
+        if shortcut is not None:
+            lane = shortcut(self, op, lanes)
+            if lane is not None:
+                return lane
+        element = element_of(op.results[0].type)
+        if all(lane.is_uniform for lane in lanes):
+            return uniform(element, rule_of(op)(self.code, op, [self.scalar(lane) for lane in lanes]))
+        return vector(element, rule_of(op)(self.code, op, [self.full(lane) for lane in lanes]))
+
+    def select(self, condition: Lane, a: Lane, b: Lane) -> Lane:
+        """`a` where `condition`, else `b`."""
+        if condition.known is not None:
+            return a if condition.known else b
+        if condition.is_uniform and a.is_uniform and b.is_uniform:
+            value = self.code.select(self.scalar(condition), self.scalar(a), self.scalar(b))
+            return uniform(a.element, value)
+        return vector(a.element, self.code.select(self.full(condition), self.full(a), self.full(b)))
+
+    def both(self, a: Lane, b: Lane) -> Lane:
+        """The conjunction of two masks."""
+        if a.known is not None:
+            return b if a.known else a
+        if b.known is not None:
+            return a if b.known else b
+        if a.is_uniform and b.is_uniform:
+            return uniform(I1, self.code.op("and", self.scalar(a), self.scalar(b)))
+        return vector(I1, self.code.op("and", self.full(a), self.full(b)))
+
+
+def _bool_and(e: Elementwise, op: Op, lanes: Sequence[Lane]) -> Lane | None:
+    return e.both(*lanes) if lanes[0].element == I1 else None
+
+
+def _bool_or(e: Elementwise, op: Op, lanes: Sequence[Lane]) -> Lane | None:
+    if lanes[0].element != I1:
+        return None
+    for a, b in (lanes, reversed(lanes)):
+        if a.known is not None:
+            return a if a.known else b
+    return None
+
+
+def _extend(signed: bool) -> Callable[[Elementwise, Op, Sequence[Lane]], Lane | None]:
+    return lambda e, op, lanes: e.widen(lanes[0], element_of(op.results[0].type), signed)
+
+
+def _divide(quotient: bool) -> Callable[[Elementwise, Op, Sequence[Lane]], Lane | None]:
+    def shortcut(e: Elementwise, op: Op, lanes: Sequence[Lane]) -> Lane | None:
+        divisor = lanes[1].known
+        if divisor is None or lanes[0].form is Form.VECTOR:
+            return None
+        parts = e.divide(lanes[0], divisor)
+        return None if parts is None else parts[0 if quotient else 1]
+
+    return shortcut
+
+
+_SHORTCUTS: dict[str, Callable[[Elementwise, Op, Sequence[Lane]], Lane | None]] = {
+    "add": lambda e, op, lanes: e.add(*lanes),
+    "sub": lambda e, op, lanes: e.add(*lanes, subtract=True),
+    "mul": lambda e, op, lanes: e.mul(*lanes),
+    "and": _bool_and,
+    "or": _bool_or,
+    "ext_s": _extend(True),
+    "ext_u": _extend(False),
+    "trunc": lambda e, op, lanes: e.narrow(lanes[0], element_of(op.results[0].type)),
+    "div_s": _divide(True),
+    "div_u": _divide(True),
+    "rem_s": _divide(False),
+    "rem_u": _divide(False),
+    "select": lambda e, op, lanes: e.select(*lanes),
+}

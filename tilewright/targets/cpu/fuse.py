@@ -1,0 +1,336 @@
+"""The walk over a kernel: scalars are computed at once, tiles in the loop nest of the root that needs them.
+
+`Walker.block` goes through a block in program order.  A virtual op is only bound (`plan`).  At a root, everything
+that its operands are made from is computed in the root's own loop nest, but for tiles that the plan keeps in scratch
+and that the root reads at another index than its own, which get a nest before.
+
+Memory order (docs/design.md, Safer rules): a load is evaluated where it is used, and that may be after its place, as
+long as no store in between may meet it.  So before a store, loads that are still needed and may meet it are read into
+scratch; and in the nest of a store itself a load is fused only if it is disjoint from the store, or reads element by
+element what the store writes.  Around loops and branches all stores inside count.
+
+After: the code of every op of the block.  Tests: tests/targets/cpu/test_nests.py, test_memory_order.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from tilewright.diagnostics import CompilationError
+from tilewright.ir.node import Block, Op, Value
+from tilewright.ir.ops.table import Effect
+from tilewright.ir.types import Pointer, Tile, element_of, shape_of
+from tilewright.ir.walk import ops_in
+from tilewright.targets.cpu import access
+from tilewright.targets.cpu.aliasing import Aliases
+from tilewright.targets.cpu.bounds import assume
+from tilewright.targets.cpu.evaluate import Evaluator, Facts, Index
+from tilewright.targets.cpu.lanes import Lane, LaneMath
+from tilewright.targets.cpu.nest import UNROLL, Nest, iterate
+from tilewright.targets.cpu.plan import Plan, is_virtual
+from tilewright.targets.cpu.state import Buffer, Kernel, Virtual
+from tilewright.targets.llvm.types import Value as LlvmValue
+from tilewright.targets.llvm.types import constant
+
+_KEEPS_INDEX = ("load", "hint")
+
+Handler = Callable[["Walker", Op], None]
+
+
+class Walker:
+    """Generates the code of one kernel's body (see the module's docstring)."""
+
+    def __init__(self, kernel: Kernel, plan: Plan, aliases: Aliases, handlers: Mapping[str, Handler]) -> None:
+        self.kernel = kernel
+        self.code = kernel.code
+        self.plan = plan
+        self.aliases = aliases
+        self.handlers = handlers
+        self._loads: list[Value] = []                       # virtual loads that may still be needed
+        self._waiting: list[Value] = []                     # kept tiles that no nest has computed yet
+        self._owned: list[dict[Value, Buffer]] = []         # per open block: buffers to free after their last use
+
+    # --- blocks and ops
+
+    def block(self, block: Block) -> None:
+        """All ops of `block` but its terminator, which belongs to the op around it."""
+        self._owned.append({})
+        for index, op in enumerate(block.ops[:-1]):
+            self._op(op)
+            self._release(block, index)
+
+    def end_block(self) -> None:
+        """Forget the block's buffers; its terminator's operands have been used."""
+        for buffer in self._owned.pop().values():
+            self.kernel.free(buffer)
+
+    def _op(self, op: Op) -> None:
+        if is_virtual(op):
+            self._bind_virtual(op)
+            return
+        handler = self.handlers.get(op.name)
+        if handler is not None:
+            handler(self, op)
+        elif not op.results:
+            raise CompilationError(f"the CPU target has no rule for {op.name}", op.loc)
+        else:
+            self._scalar(op)
+
+    def _bind_virtual(self, op: Op) -> None:
+        for index, value in enumerate(op.results):
+            self.kernel.bindings[value] = Virtual(op, index)
+            if value in self.plan.kept:
+                self._waiting.append(value)
+            if op.name == "load":
+                self._loads.append(value)
+
+    def _scalar(self, op: Op) -> None:
+        """An op whose results are scalars, computed now."""
+        self.prepare(op.operands, None)
+        with self.code.scope() as floor:
+            e = Evaluator(self.kernel, 1, floor)
+            lanes = [e.scalar_result(op, k) for k in range(len(op.results))]
+        for value, lane in zip(op.results, lanes, strict=True):
+            self.code.export(lane.value)
+            self.kernel.bindings[value] = lane
+
+    def _release(self, block: Block, index: int) -> None:
+        owned = self._owned[-1]
+        for value in [v for v in owned if self.plan.last_use(v, block) <= index]:
+            self.kernel.free(owned.pop(value))
+        if self._loads:
+            number = self.plan.places[block.ops[index]].number
+            self._loads = [v for v in self._loads if isinstance(self.kernel.bindings.get(v), Virtual)
+                           and any(self.plan.places[r].number > number for r in self.plan.roots(v))]
+
+    @contextmanager
+    def region(self) -> Iterator[None]:
+        """What is bound within a region of control flow is forgotten behind it."""
+        bindings, loads, waiting = self.kernel.bindings, self._loads, self._waiting
+        self.kernel.bindings = dict(bindings)
+        self._loads, self._waiting = list(loads), list(waiting)
+        try:
+            yield
+        finally:
+            self.kernel.bindings, self._loads, self._waiting = bindings, loads, waiting
+
+    def used_within(self, op: Op) -> list[set[Value]]:
+        """The values that each region of `op` uses."""
+        return [{v for inner in ops_in(region) for v in inner.operands} for region in op.regions]
+
+    def scalar_value(self, value: Value) -> LlvmValue:
+        """The LLVM value of a scalar."""
+        lane = self.kernel.scalar(value)
+        if lane.known is not None:
+            return constant(lane.value.type, lane.known)
+        return LaneMath(self.code, 1).scalar(lane)
+
+    def export(self, lane: Lane) -> None:
+        """Make a scalar of a level that was just closed one of this level."""
+        self.code.export(lane.value)
+
+    # --- buffers
+
+    def own(self, value: Value, buffer: Buffer) -> None:
+        """Bind `value` to `buffer`, which is freed after its last use in the open block."""
+        self.kernel.bindings[value] = buffer
+        self._owned[-1][value] = buffer
+
+    def disown(self, value: Value) -> Buffer | None:
+        """Take the buffer of `value` over, if the open block owns it."""
+        return self._owned[-1].pop(value, None)
+
+    # --- what a nest computes
+
+    def reach(self, sources: Iterable[Value]) -> dict[Value, bool]:
+        """The virtual tiles below `sources`, with whether each is read only at the nest's own index; in order."""
+        found: dict[Value, bool] = {}
+        work = [(v, True) for v in sources]
+        while work:
+            value, same = work.pop()
+            binding = self.kernel.bindings.get(value)
+            if not isinstance(binding, Virtual):
+                continue
+            before = found.get(value)
+            if before is not None and (before is False or same):
+                continue
+            found[value] = same
+            work += [(v, same and self.keeps_index(binding.op)) for v in binding.op.operands]
+        return dict(sorted(found.items(), key=lambda item: self._number(item[0])))
+
+    def _number(self, value: Value) -> int:
+        binding = self.kernel.bindings[value]
+        assert isinstance(binding, Virtual)
+        return self.plan.places[binding.op].number
+
+    def prepare(self, sources: Sequence[Value], shape: tuple[int, ...] | None,
+                skip: Iterable[Value] = ()) -> list[Value]:
+        """Compute kept tiles below `sources`, but those that a nest of `shape` can compute itself: returns these."""
+        done = set(skip)
+        while True:
+            reached = self.reach(sources)
+            kept = [v for v in reached if v in self.plan.kept and v not in done]
+            apart = next((v for v in kept if not (reached[v] and shape_of(v.type) == shape)), None)
+            if apart is None:
+                return kept
+            self.keep([apart])
+
+    def keep(self, values: Sequence[Value], targets: Sequence[Buffer] | None = None,
+             versions: bool = True) -> list[Buffer]:
+        """Compute tiles of one shape into scratch (`targets`, else new buffers, which are bound and owned)."""
+        shape = shape_of(values[0].type)
+        fused = self.prepare(values, shape, skip=values)
+        buffers = list(targets) if targets is not None else [self.kernel.new_buffer(v.type) for v in values]
+
+        def emit(nest: Nest) -> Sequence[LlvmValue]:
+            def body(e: Evaluator, index: Index) -> None:
+                results = [e.at(v, index) for v in values]
+                for lane, buffer in zip(results, buffers, strict=True):
+                    access.store_lane(e, e.buffer_pointer(buffer, index), lane, None)
+
+            self.iterate(nest, body)
+            return ()
+
+        self.nest(values, shape, fused, emit, versions=versions)
+        if targets is None:
+            for value, buffer in zip(values, buffers, strict=True):
+                self.own(value, buffer)
+        return buffers
+
+    def copy(self, source: Buffer, target: Buffer) -> None:
+        """Copy a tile in scratch."""
+        def emit(nest: Nest) -> Sequence[LlvmValue]:
+            def body(e: Evaluator, index: Index) -> None:
+                lane = access.load_lane(e, e.buffer_pointer(source, index), source.element, None, None)
+                access.store_lane(e, e.buffer_pointer(target, index), lane, None)
+
+            iterate(nest, body)
+            return ()
+
+        self.nest((), source.shape, (), emit)
+
+    @staticmethod
+    def keeps_index(op: Op) -> bool:
+        """Whether `op` reads its operands at the index of its result."""
+        return op.row.elementwise or op.name in _KEEPS_INDEX
+
+    def nest(self, sources: Sequence[Value], shape: tuple[int, ...], fused: Sequence[Value],
+             emit: Callable[[Nest], Sequence[LlvmValue]], also: Sequence[Op] = (),
+             versions: bool = True) -> tuple[LlvmValue, ...]:
+        """Write a nest of `shape` that reads `sources`, in two versions if run-time tests make one of them simple.
+
+        `fused` tiles are computed in it and then live in scratch; `emit` must visit every element (`iterate`, or
+        `visit` at each group).  Returns what `emit` returns.
+        """
+        ops = self.virtual_ops(sources)
+        self._fused = {v: self.kernel.new_buffer(v.type) for v in fused}
+        width = self.kernel.lanes_for(any(_is_wide(op) for op in ops) or any(_wide_type(v) for v in sources))
+
+        def version(facts: Facts, unroll: int = UNROLL) -> tuple[LlvmValue, ...]:
+            with self.code.scope() as floor:
+                results = tuple(emit(Nest(self.kernel, shape, width, floor, facts, unroll=unroll)))
+            return tuple(self.code.export(r) for r in results)
+
+        with self.code.scope():
+            facts, condition = assume(self.kernel, [*ops, *also]) if versions else (Facts(), None)
+            if condition is None:
+                results = version(facts)
+            else:
+                results = self.code.branch(condition, lambda: version(facts), lambda: version(Facts(), 1))
+        for value, buffer in self._fused.items():
+            self.own(value, buffer)
+        self._fused = {}
+        return tuple(self.code.export(r) for r in results)
+
+    def virtual_ops(self, sources: Sequence[Value]) -> list[Op]:
+        """The virtual ops below `sources`, in program order."""
+        return list(dict.fromkeys(self._virtual_op(v) for v in self.reach(sources)))
+
+    def _virtual_op(self, value: Value) -> Op:
+        binding = self.kernel.bindings[value]
+        assert isinstance(binding, Virtual)
+        return binding.op
+
+    def visit(self, e: Evaluator, index: Index) -> None:
+        """Store the nest's fused tiles at `index`."""
+        for value, buffer in self._fused.items():
+            access.store_lane(e, e.buffer_pointer(buffer, index), e.at(value, index), None)
+
+    def iterate(self, nest: Nest, body: Callable[[Evaluator, Index], None]) -> None:
+        """`nest.iterate`, with the fused tiles stored."""
+        def both(e: Evaluator, index: Index) -> None:
+            self.visit(e, index)
+            body(e, index)
+
+        iterate(nest, both)
+
+    # --- memory order
+
+    def before_store(self, op: Op) -> None:
+        """Read what a store might change and what is still needed after it."""
+        number = self.plan.places[op].number
+        for value in list(self._loads):
+            if self._is_virtual(value) and any(self.plan.places[r].number > number for r in self.plan.roots(value)):
+                self._read_if_met(value, op.operands[0])
+
+    def _is_virtual(self, value: Value) -> bool:
+        return isinstance(self.kernel.bindings.get(value), Virtual)
+
+    def _read_if_met(self, load: Value, pointer: Value) -> None:
+        if self.aliases.may_meet(self._virtual_op(load).operands[0], pointer):
+            self.keep([load])
+
+    def before_regions(self, op: Op) -> None:
+        """What must be in scratch before a loop or branch: kept tiles needed inside, loads that stores inside meet."""
+        inside = [o for region in op.regions for o in ops_in(region)]
+        inside_set = set(inside)
+        self._waiting = [v for v in self._waiting if self._is_virtual(v)]
+        for value in list(self._waiting):
+            if self._is_virtual(value) and not inside_set.isdisjoint(self.plan.roots(value)):
+                self.keep([value])
+        stores = [o for o in inside if o.row.effects & Effect.WRITES]
+        number = self.plan.places[op].number
+        for value in list(self._loads):
+            for store in stores:
+                if self._is_virtual(value) and any(
+                        self.plan.places[r].number > number for r in self.plan.roots(value)):
+                    self._read_if_met(value, store.operands[0])
+
+    def store(self, op: Op) -> None:
+        """A store: its nest computes all that it needs."""
+        self.before_store(op)
+        pointer, value, mask = op.operands[0], op.operands[1], op.operand("mask")
+        reached = self.reach(op.operands)
+        for load, same in reached.items():
+            source = self._virtual_op(load) if self._is_virtual(load) else None
+            if source is None or source.name != "load":
+                continue
+            if self.aliases.may_meet(source.operands[0], pointer) and not (
+                    same and self.aliases.elementwise(source.operands[0], pointer)):
+                self.keep([load])
+        shape = shape_of(pointer.type) or (1,)
+        fused = self.prepare(op.operands, shape)
+
+        def body(e: Evaluator, index: Index) -> None:
+            on = None if mask is None else e.at(mask, index)
+            access.store_lane(e, e.at(pointer, index), e.at(value, index), on)
+
+        def emit(nest: Nest) -> Sequence[LlvmValue]:
+            self.iterate(nest, body)
+            return ()
+
+        self.nest(op.operands, shape, fused, emit, [op])
+
+
+def _wide_type(value: Value) -> bool:
+    element = element_of(value.type)
+    return not isinstance(element, Pointer) and element.bytes == 8 and isinstance(value.type, Tile)
+
+
+def _is_wide(op: Op) -> bool:
+    """Whether an op of a nest works on 8-byte elements that are no addresses."""
+    element = element_of(op.results[0].type)
+    if isinstance(element, Pointer):
+        return False
+    return element.bytes == 8 and (op.name == "load" or element.is_float)

@@ -1,0 +1,91 @@
+"""A module of tile IR as the text of one LLVM function that runs a range of programs.
+
+The function is `void NAME(ptr slots, i64 first, i64 last, ptr context)`: it loads the arguments from the slots and
+runs the programs first..last-1 of the grid, x fastest.  What does not depend on the program is computed before that
+loop.  Before: a module on which the target's passes have run (no calls are left).  After: `Generated`.
+Tests: tests/targets/cpu/.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.ir.node import Module
+from tilewright.ir.types import I1, Pointer, element_of
+from tilewright.targets.cpu import control, debug, dot, rearrange, reduce
+from tilewright.targets.cpu.aliasing import Aliases
+from tilewright.targets.cpu.code import Code
+from tilewright.targets.cpu.fuse import Handler, Walker
+from tilewright.targets.cpu.plan import Plan
+from tilewright.targets.cpu.state import Kernel
+from tilewright.targets.llvm import convert
+from tilewright.targets.llvm.isa import Isa
+from tilewright.targets.llvm.text import ModuleWriter
+from tilewright.targets.llvm.types import I64, PTR, Value, constant
+
+HANDLERS: Mapping[str, Handler] = {
+    "store": Walker.store, "reduce": reduce.lower, "dot": dot.lower, "cat": rearrange.cat,
+    "for": control.lower_for, "while": control.lower_while, "if": control.lower_if,
+    "device_print": debug.device_print, "device_assert": debug.device_assert, "assume": debug.assume,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """The text, and what the host needs to run it."""
+
+    text: str
+    metadata: Mapping[str, Any]
+
+
+def generate(module: Module, isa: Isa, vector_bits: int) -> Generated:
+    """LLVM text for `module` on vectors of `vector_bits`."""
+    writer = ModuleWriter(isa)
+    entry = "kernel_" + re.sub(r"\W", "_", module.entry_name)
+    code = Code(writer, entry, [("slots", PTR), ("first", I64), ("last", I64), ("context", PTR)])
+    kernel = Kernel(module, code, vector_bits)
+    _bind_arguments(kernel)
+    body = module.entry.body
+    walker = Walker(kernel, Plan(body), Aliases(module), HANDLERS)
+    _, first, last, _ = code.params
+
+    def program(linear: Value, _: tuple[Value, ...]) -> tuple[Value, ...]:
+        kernel.program = _coordinates(kernel, linear)
+        walker.block(body)
+        walker.end_block()
+        return ()
+
+    code.loop(first, last, constant(I64, 1), program)
+    code.ret()
+    messages = kernel.messages
+    metadata = {"entry": entry, "scratch_bytes": max(64, kernel.scratch.size), "asserts": messages.asserts,
+                "prints": messages.prints, "polls_cancel": messages.polls_cancel}
+    return Generated(code.text() + writer.text(), metadata)
+
+
+def _bind_arguments(kernel: Kernel) -> None:
+    """Load every parameter from its slot: the low bits are the value."""
+    code = kernel.code
+    slots = code.params[0]
+    for k, param in enumerate(kernel.module.entry.params):
+        element = element_of(param.type)
+        t = convert.register_type(element) if element != I1 else convert.memory_type(element)
+        address = code.gep(slots, k, I64)
+        value = code.shared_load(f"load {t}, {address}, align 8", t, 0)
+        if element == I1:
+            value = code.icmp("ne", value, constant(t, 0))
+        assert isinstance(element, Pointer) or value.type == convert.register_type(element)
+        kernel.bind_scalar(param, value)
+
+
+def _coordinates(kernel: Kernel, linear: Value) -> tuple[Value, ...]:
+    """The program's index along x, y and z, and its linear index."""
+    code = kernel.code
+    x_size, y_size = kernel.context_word(0, I64), kernel.context_word(1, I64)
+    row = code.op("udiv", linear, x_size)
+    plane = code.op("udiv", row, y_size)
+    return (code.op("sub", linear, code.op("mul", row, x_size)),
+            code.op("sub", row, code.op("mul", plane, y_size)), plane, linear)

@@ -1,0 +1,125 @@
+"""Loop nests over the indices of a tile, innermost in explicit vectors.
+
+`iterate(nest, body)` calls `body(evaluator, index)` for every group of lanes of the shape, each element once, in
+row-major order of the groups.  One dimension is the vector dimension: whole vectors, unrolled, then narrower ones for
+what is left, so every size works.  Dimensions of size one cost nothing.
+
+Before: `Nest` names shape, width and facts.  Tests: tests/targets/cpu/test_nests.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from tilewright.targets.cpu import lanes
+from tilewright.targets.cpu.evaluate import Evaluator, Facts, Index
+from tilewright.targets.cpu.lanes import Lane
+from tilewright.targets.cpu.state import Kernel
+from tilewright.targets.llvm.types import I64, Value, constant
+
+UNROLL = 4
+
+Body = Callable[[Evaluator, Index], None]
+
+
+@dataclass(slots=True)
+class Nest:
+    """A nest under construction: what its evaluators share."""
+
+    kernel: Kernel
+    shape: tuple[int, ...]
+    width: int
+    floor: int                                # level above which the nest's loads may not move
+    facts: Facts
+    axis: int = -1                            # the vector dimension; -1: the last one that is not of size one
+    unroll: int = UNROLL                      # vectors in an iteration of the innermost loop
+    evaluators: dict[int, Evaluator] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.axis < 0:
+            self.axis = vector_axis(self.shape)
+
+    def evaluator(self, width: int) -> Evaluator:
+        """The nest's evaluator for groups of `width` lanes."""
+        if width not in self.evaluators:
+            self.evaluators[width] = Evaluator(self.kernel, width, self.floor, self.facts)
+        return self.evaluators[width]
+
+
+def vector_axis(shape: Sequence[int]) -> int:
+    """The last dimension that is not of size one (the last of all if every one is)."""
+    return max((d for d, size in enumerate(shape) if size > 1), default=len(shape) - 1)
+
+
+def fixed(position: int, width: int = 1) -> Lane:
+    """`width` indices from a known position."""
+    return lanes.index(constant(I64, 0), position, 1 if width > 1 else 0, 1 << 62, position, position + width - 1)
+
+
+def moving(base: Value, offset: int, step: int, size: int, width: int = 1) -> Lane:
+    """`width` indices from `base` + `offset`, where `base` is a loop's index in steps of `step`, below `size`."""
+    return lanes.index(base, offset, 1 if width > 1 else 0, step & -step, offset, size - 1)
+
+
+def tail_pieces(size: int, width: int) -> Iterator[tuple[int, int]]:
+    """(start, width) of the narrower vectors that cover what whole vectors of `width` leave of `size`."""
+    start = size // width * width
+    while start < size:
+        piece = 1 << ((size - start).bit_length() - 1)
+        yield start, piece
+        start += piece
+
+
+def iterate(nest: Nest, body: Body) -> None:
+    """Run `body` at every group of lanes (see the module's docstring)."""
+    order = [d for d in range(len(nest.shape)) if d != nest.axis and nest.shape[d] > 1]
+    index = [fixed(0)] * len(nest.shape)
+    rows = max(1, nest.unroll // max(1, -(-nest.shape[nest.axis] // nest.width))) if order else 1
+    _outer(nest, order, index, rows, body)
+
+
+def _outer(nest: Nest, order: list[int], index: list[Lane], rows: int, body: Body) -> None:
+    if not order:
+        _inner(nest, index, body)
+        return
+    dimension, rest = order[0], order[1:]
+    size = nest.shape[dimension]
+    step = rows if not rest and size % rows == 0 and size > rows else 1
+    if size <= rows and not rest:
+        for k in range(size):
+            index[dimension] = fixed(k)
+            _outer(nest, rest, index, rows, body)
+        return
+
+    def run(i: Value, _: tuple[Value, ...]) -> tuple[Value, ...]:
+        for k in range(step):
+            index[dimension] = moving(i, k, step, size)
+            _outer(nest, rest, index, rows, body)
+        return ()
+
+    nest.kernel.code.counted(size, step, run)
+
+
+def _inner(nest: Nest, index: list[Lane], body: Body) -> None:
+    """The vector dimension: a loop of unrolled vectors, the vectors that are left, the narrower ones."""
+    size, width, axis = nest.shape[nest.axis], nest.width, nest.axis
+    vectors = size // width
+    unroll = nest.unroll
+    unrolled = vectors // unroll * unroll if vectors > unroll else 0
+    step = unroll * width
+
+    def run(i: Value, _: tuple[Value, ...]) -> tuple[Value, ...]:
+        for u in range(unroll):
+            index[axis] = moving(i, u * width, step, unrolled * width, width)
+            body(nest.evaluator(width), tuple(index))
+        return ()
+
+    if unrolled:
+        nest.kernel.code.counted(unrolled * width, step, run)
+    for v in range(unrolled, vectors):
+        index[axis] = fixed(v * width, width)
+        body(nest.evaluator(width), tuple(index))
+    for start, piece in tail_pieces(size, width):
+        index[axis] = fixed(start, piece)
+        body(nest.evaluator(piece), tuple(index))

@@ -1,0 +1,178 @@
+"""Which tiles are computed where they are used, and which once into scratch.
+
+A *virtual* op (elementwise, rearrangement, load) makes a tile that nests evaluate element by element.  Every other op
+that takes tiles is a *root*: stores, reductions, dots, loops, terminators.  `Plan` finds for each virtual tile the
+roots that need it, in one walk from the last op to the first, and decides on the way which tiles are worth a place in
+scratch: dear ones that several roots need, or that a broadcast or a loop would compute again and again.
+A planned tile is computed in the nest of the first root that needs it, where that nest has its shape.
+
+Before: a function without calls.  Nothing is changed.  Tests: tests/targets/cpu/test_plan.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tilewright.ir.node import Block, Op, Value
+from tilewright.ir.types import Scalar, Tile, element_of
+from tilewright.targets.cpu.evaluate import VIRTUAL_SHAPES
+
+_DEAR = 8            # cost from which a tile is kept rather than computed twice
+_LOAD = 2            # cost of a load; what a loop would repeat is kept from here on
+_GATHER = 10
+_CHAIN = 40          # longest chain of virtual ops; bounds the depth of recursion in the evaluator
+_COSTS = {**dict.fromkeys(("exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", "rem_f"), 12),
+          **dict.fromkeys(("div_s", "div_u", "rem_s", "rem_u", "div_f", "div_rn", "sqrt", "sqrt_rn", "rsqrt"), 5)}
+_MOST = 1 << 20
+
+
+@dataclass(slots=True)
+class Place:
+    """Where an op stands: its number in program order, its block and index there, and the op around the block."""
+
+    number: int
+    block: Block
+    index: int
+    around: Op | None
+
+
+@dataclass(slots=True)
+class Need:
+    """The roots that need a tile, and whether a broadcast lies between."""
+
+    roots: set[Op] = field(default_factory=set)
+    repeated: bool = False
+
+
+def is_virtual(op: Op) -> bool:
+    """Whether the tiles that `op` makes can be computed where they are used."""
+    if not op.results or not all(isinstance(r.type, Tile) for r in op.results):
+        return False
+    if op.name == "load":
+        return not op.attrs.get("volatile", False)
+    return op.row.elementwise or op.name in VIRTUAL_SHAPES
+
+
+class Plan:
+    """Decisions for one function's body (see the module's docstring)."""
+
+    def __init__(self, body: Block) -> None:
+        self.places: dict[Op, Place] = {}
+        self._order: list[Op] = []
+        self._number(body, None)
+        self._users: dict[Value, list[Op]] = {}
+        self._home: dict[Value, Block] = {}
+        for op in self._order:
+            for operand in dict.fromkeys(op.operands):
+                self._users.setdefault(operand, []).append(op)
+        self.needs: dict[Value, Need] = {}
+        self.kept: set[Value] = set()
+        self._cost: dict[Value, int] = {}
+        self._chain: dict[Value, int] = {}
+        for op in self._order:
+            self._weigh(op)
+        for op in reversed(self._order):
+            for value in op.results:
+                self._decide(op, value)
+
+    def _number(self, block: Block, around: Op | None) -> None:
+        for index, op in enumerate(block.ops):
+            self.places[op] = Place(len(self._order), block, index, around)
+            self._order.append(op)
+            if op.name != "reduce":
+                for region in op.regions:
+                    self._number(region, op)
+
+    def _weigh(self, op: Op) -> None:
+        """Cost and chain length of the tiles that `op` makes, if it is virtual."""
+        if not is_virtual(op):
+            return
+        parts = [self._cost.get(v, 1 if isinstance(v.type, Tile) else 0) for v in op.operands]
+        own = _COSTS.get(op.name, 1)
+        if op.name == "load":
+            own = _LOAD if parts[0] == 0 else _GATHER
+        elif op.name in VIRTUAL_SHAPES or op.name == "ptr_add" or (sum(parts) == 0 and _is_index(op)):
+            own = 0
+        for value in op.results:
+            self._cost[value] = min(_MOST, sum(parts) + own)
+            self._chain[value] = 1 + max((self._chain.get(v, 0) for v in op.operands), default=0)
+            if self._chain[value] > _CHAIN:
+                self.kept.add(value)
+                self._chain[value], self._cost[value] = 0, 1
+
+    def _decide(self, op: Op, value: Value) -> None:
+        need = self.needs[value] = Need()
+        for user in self._users.get(value, ()):
+            self._follow(value, user, need)
+        if not is_virtual(op) or value in self.kept or not need.roots:
+            return
+        cost = self._cost[value]
+        again = cost >= _DEAR and (len(need.roots) > 1 or need.repeated)
+        if again or (cost >= _LOAD and any(self._in_loop_of(op, root) for root in need.roots)):
+            self.kept.add(value)
+
+    def _follow(self, value: Value, user: Op, need: Need) -> None:
+        if not is_virtual(user):
+            need.roots.add(user)
+            return
+        for result in user.results:
+            inner = self.needs[result]
+            if not inner.roots:
+                continue
+            grows = isinstance(value.type, Tile) and isinstance(result.type, Tile) and (
+                result.type.numel > value.type.numel)
+            need.repeated |= grows
+            if result in self.kept:
+                need.roots.add(min(inner.roots, key=lambda o: self.places[o].number))
+            else:
+                need.roots |= inner.roots
+                need.repeated |= inner.repeated
+
+    def _in_loop_of(self, op: Op, root: Op) -> bool:
+        """Whether a loop lies around `root` but not around `op`."""
+        return any(outer.name in ("for", "while") for outer in self._path(op, root))
+
+    def _path(self, op: Op, root: Op) -> Iterator[Op]:
+        """The ops around `root`, from within, up to the block of `op`."""
+        place, home = self.places[root], self.places[op].block
+        while place.block is not home and place.around is not None:
+            yield place.around
+            place = self.places[place.around]
+
+    def ancestor(self, op: Op, block: Block) -> Op | None:
+        """`op`, or the op around it, that stands in `block`; None if `op` is not within it."""
+        place = self.places[op]
+        while place.block is not block:
+            if place.around is None:
+                return None
+            op, place = place.around, self.places[place.around]
+        return op
+
+    def last_use(self, value: Value, block: Block) -> int:
+        """Index in `block` of the last op that needs `value` (-1: none)."""
+        need = self.needs.get(value)
+        last = -1
+        for root in need.roots if need is not None else self.roots_of_argument(value):
+            outer = self.ancestor(root, block)
+            if outer is not None:
+                last = max(last, self.places[outer].index)
+        return last
+
+    def roots_of_argument(self, value: Value) -> set[Op]:
+        """The roots that need a block argument."""
+        need = self.needs[value] = Need()
+        for user in self._users.get(value, ()):
+            self._follow(value, user, need)
+        return need.roots
+
+    def roots(self, value: Value) -> set[Op]:
+        """The roots that need `value`."""
+        need = self.needs.get(value)
+        return need.roots if need is not None else self.roots_of_argument(value)
+
+
+def _is_index(op: Op) -> bool:
+    """Integer arithmetic that stays affine on affine operands."""
+    element = element_of(op.results[0].type)
+    return isinstance(element, Scalar) and element.is_int and element.bits > 1

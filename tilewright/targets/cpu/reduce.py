@@ -1,0 +1,231 @@
+"""Reductions with any combine region, on vectors.
+
+The region is taken to be associative and commutative, so partial results live in vector accumulators: several along
+the reduced dimension when that is the vector dimension, then a tree over the accumulators and a tree of half vectors;
+else one for each group of lanes beside it, over the reduced dimension.  The order depends on the shape alone, so the
+result is the same for every run and thread count.  No identity is needed: accumulators start with the first elements.
+Before: see `fuse`.  After: a scalar, or a tile in scratch, for each input.  Tests: tests/targets/cpu/test_reduce.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tilewright.diagnostics import CompilationError
+from tilewright.ir.node import Block, Op, Value
+from tilewright.ir.types import Tile, element_of, shape_of
+from tilewright.targets.cpu import access
+from tilewright.targets.cpu.elementwise import Elementwise
+from tilewright.targets.cpu.evaluate import Evaluator, Index, constant_lane
+from tilewright.targets.cpu.fuse import Walker
+from tilewright.targets.cpu.lanes import Lane, vector
+from tilewright.targets.cpu.nest import Nest, fixed, moving, tail_pieces
+from tilewright.targets.cpu.state import Buffer
+from tilewright.targets.llvm.types import Value as LlvmValue
+
+ACCUMULATORS = 8
+
+Lanes = list[Lane]
+
+
+def lower(walker: Walker, op: Op) -> None:
+    """A `reduce` op."""
+    shape = shape_of(op.operands[0].type)
+    fused = walker.prepare(op.operands, shape)
+    whole = not isinstance(op.results[0].type, Tile)
+    buffers = [] if whole else [walker.kernel.new_buffer(r.type) for r in op.results]
+
+    def emit(nest: Nest) -> Sequence[LlvmValue]:
+        return _Reduction(walker, op, nest, buffers).emit()
+
+    results = walker.nest(op.operands, shape, fused, emit)
+    if whole:
+        for value, result in zip(op.results, results, strict=True):
+            walker.kernel.bind_scalar(value, result)
+    else:
+        for value, buffer in zip(op.results, buffers, strict=True):
+            walker.own(value, buffer)
+
+
+class _Reduction:
+    """One reduction in one version of its nest."""
+
+    def __init__(self, walker: Walker, op: Op, nest: Nest, buffers: Sequence[Buffer]) -> None:
+        self.walker, self.op, self.nest, self.buffers = walker, op, nest, buffers
+        self.code = walker.code
+        self.region = op.regions[0]
+        self.axis: int = op.attrs["axis"]
+        self.elements = [element_of(v.type) for v in op.operands]
+        if all(size == 1 for size in nest.shape[self.axis + 1:]):
+            nest.axis = self.axis       # also where the reduced dimension has size one
+
+    def emit(self) -> Sequence[LlvmValue]:
+        """All results; the scalars of a whole reduction are returned."""
+        shape = self.nest.shape
+        along = self.nest.axis == self.axis
+        self.returned: list[LlvmValue] = []
+        outer = [d for d, size in enumerate(shape) if d not in (self.axis, self.nest.axis) and size > 1]
+        self._rows(outer, [fixed(0)] * len(shape), self._along if along else self._beside)
+        return self.returned
+
+    def _rows(self, dimensions: Sequence[int], index: list[Lane], body: Callable[[list[Lane]], None]) -> None:
+        if not dimensions:
+            body(index)
+            return
+        dimension, *rest = dimensions
+        size = self.nest.shape[dimension]
+
+        def run(i: LlvmValue, _: tuple[LlvmValue, ...]) -> tuple[LlvmValue, ...]:
+            index[dimension] = moving(i, 0, 1, size)
+            self._rows(rest, index, body)
+            return ()
+
+        self.code.counted(size, 1, run)
+
+    def _read(self, index: list[Lane], place: Lane, dimension: int, width: int) -> Lanes:
+        """The inputs at `index` with `place` along `dimension`."""
+        at = (*index[:dimension], place, *index[dimension + 1:])
+        e = self.nest.evaluator(width)
+        self.walker.visit(e, at)
+        return [e.at(v, at) for v in self.op.operands]
+
+    def _combine(self, width: int, left: Lanes, right: Lanes) -> Lanes:
+        return combine(Elementwise(self.code, width), self.region, [*left, *right])
+
+    # --- along the vector dimension
+
+    def _along(self, index: list[Lane]) -> None:
+        size, width, axis = self.nest.shape[self.axis], self.nest.width, self.axis
+        total: Lanes | None = None
+        vectors = size // width
+        if vectors:
+            total = self._horizontal(width, self._vectors(index, vectors, width))
+        for start, piece in tail_pieces(size, width):
+            part = self._horizontal(piece, self._read(index, fixed(start, piece), axis, piece))
+            total = part if total is None else self._combine(1, total, part)
+        assert total is not None
+        self._finish(index, total, self.nest.evaluator(1))
+
+    def _vectors(self, index: list[Lane], vectors: int, width: int) -> Lanes:
+        """The whole vectors of a row, combined into one."""
+        axis = self.axis
+        count = min(ACCUMULATORS if len(self.elements) == 1 else ACCUMULATORS // 2, vectors)
+        parts = [self._full(width, self._read(index, fixed(u * width, width), axis, width)) for u in range(count)]
+        step, rounds = count * width, vectors // count
+        if rounds > 1:
+            def run(i: LlvmValue, carried: tuple[LlvmValue, ...]) -> Sequence[LlvmValue]:
+                following: list[LlvmValue] = []
+                for u in range(count):
+                    place = moving(i, step + u * width, step, rounds * step, width)
+                    old = self._lanes(carried[u * len(self.elements):(u + 1) * len(self.elements)])
+                    new = self._combine(width, old, self._read(index, place, axis, width))
+                    following += self._full(width, new)
+                return following
+
+            flat = self.code.counted((rounds - 1) * step, step, run, [v for part in parts for v in part])
+            n = len(self.elements)
+            parts = [list(flat[u * n:(u + 1) * n]) for u in range(count)]
+        lanes = [self._lanes(part) for part in parts]
+        for u, v in enumerate(range(rounds * count, vectors)):
+            lanes[u] = self._combine(width, lanes[u], self._read(index, fixed(v * width, width), axis, width))
+        while len(lanes) > 1:
+            pairs = [self._combine(width, a, b) for a, b in zip(lanes[::2], lanes[1::2])]
+            lanes = [*pairs, lanes[-1]] if len(lanes) % 2 else pairs
+        return lanes[0]
+
+    def _horizontal(self, width: int, lanes: Lanes) -> Lanes:
+        """The lanes of a vector combined: halves, then quarters, down to a scalar."""
+        values = self._full(width, lanes)
+        while width > 1:
+            half = width // 2
+            if half == 1:
+                left = [self.code.extract(v, 0) for v in values]
+                right = [self.code.extract(v, 1) for v in values]
+            else:
+                left = [self.code.shuffle(v, v, range(half)) for v in values]
+                right = [self.code.shuffle(v, v, range(half, width)) for v in values]
+            values = self._full(half, self._combine(half, self._lanes(left), self._lanes(right)))
+            width = half
+        return self._lanes(values)
+
+    # --- beside it
+
+    def _beside(self, index: list[Lane]) -> None:
+        """Groups of lanes along the vector dimension, each reduced over the other one."""
+        nest = self.nest
+        size, width = nest.shape[nest.axis], nest.width
+        vectors = size // width
+        group = 4 if len(self.elements) == 1 else 2
+        rounds = vectors // group if vectors > group else 0
+
+        def run(i: LlvmValue, _: tuple[LlvmValue, ...]) -> tuple[LlvmValue, ...]:
+            places = [moving(i, u * width, group * width, rounds * group * width, width) for u in range(group)]
+            self._columns(index, places, width)
+            return ()
+
+        if rounds:
+            self.code.counted(rounds * group * width, group * width, run)
+        left = [fixed(v * width, width) for v in range(rounds * group, vectors)]
+        if left:
+            self._columns(index, left, width)
+        for start, piece in tail_pieces(size, width):
+            self._columns(index, [fixed(start, piece)], piece)
+
+    def _columns(self, index: list[Lane], places: Sequence[Lane], width: int) -> None:
+        size, axis, vector_dimension, n = self.nest.shape[self.axis], self.axis, self.nest.axis, len(self.elements)
+
+        def read(row: Lane, place: Lane) -> Lanes:
+            return self._read([*index[:axis], row, *index[axis + 1:]], place, vector_dimension, width)
+
+        values = [v for place in places for v in self._full(width, read(fixed(0), place))]
+        if size > 1:
+            def run(i: LlvmValue, carried: tuple[LlvmValue, ...]) -> Sequence[LlvmValue]:
+                following: list[LlvmValue] = []
+                for k, place in enumerate(places):
+                    old = self._lanes(carried[k * n:(k + 1) * n])
+                    following += self._full(width, self._combine(width, old, read(moving(i, 1, 1, size), place)))
+                return following
+
+            values = list(self.code.counted(size - 1, 1, run, values))
+        for k, place in enumerate(places):
+            at = [*index[:vector_dimension], place, *index[vector_dimension + 1:]]
+            self._finish(at, self._lanes(values[k * n:(k + 1) * n]), self.nest.evaluator(width))
+
+    # --- both
+
+    def _full(self, width: int, lanes: Lanes) -> list[LlvmValue]:
+        e = Elementwise(self.code, width)
+        return [e.full(lane) for lane in lanes]
+
+    def _lanes(self, values: Sequence[LlvmValue]) -> Lanes:
+        return [vector(t, v) for t, v in zip(self.elements, values, strict=True)]
+
+    def _finish(self, index: list[Lane], lanes: Lanes, e: Evaluator) -> None:
+        """Put the result for `index` (which has a place for the reduced dimension, unused) where it belongs."""
+        if not self.buffers:
+            self.returned = [e.full(lane) for lane in lanes]
+            return
+        at: Index = (*index[:self.axis], *index[self.axis + 1:])
+        for lane, buffer in zip(lanes, self.buffers, strict=True):
+            access.store_lane(e, e.buffer_pointer(buffer, at), lane, None)
+
+
+def combine(e: Elementwise, region: Block, args: Sequence[Lane]) -> Lanes:
+    """A combine region on lanes."""
+    values: dict[Value, Lane] = dict(zip(region.args, args, strict=True))
+    return _run(e, region, values)
+
+
+def _run(e: Elementwise, block: Block, values: dict[Value, Lane]) -> Lanes:
+    for op in block.ops[:-1]:
+        if op.name == "constant":
+            values[op.result] = constant_lane(e.code, op)
+        elif op.name == "if":
+            ways = [_run(e, way, dict(values)) for way in op.regions]
+            for result, a, b in zip(op.results, *ways, strict=True):
+                values[result] = e.select(values[op.operands[0]], a, b)
+        elif op.row.elementwise and op.name != "ptr_add":
+            values[op.result] = e.apply(op, [values[v] for v in op.operands])
+        else:
+            raise CompilationError(f"a combine function cannot use {op.name}", op.loc)
+    return [values[v] for v in block.terminator.operands]
