@@ -21,6 +21,7 @@ from tilewright.language import semantic
 from tilewright.language.builder import Builder
 from tilewright.language.core import constexpr, tensor
 from tilewright.language.promotion import literal_type
+from tilewright.language.values import to_tensor
 
 Variables = Mapping[str, Any]
 
@@ -98,7 +99,7 @@ class Branch(Choice):
                              f"and has no value otherwise; assign it on both paths, or before line {self._line}")
         elif both or now is self._before[name]:
             if is_number(now):
-                self._new[name] = semantic.to_tensor(self._builder, now)
+                self._new[name] = to_tensor(self._builder, now)
         else:
             self._meet(name, now, self._before[name])
 
@@ -109,7 +110,7 @@ class Branch(Choice):
         if is_tuple(now) and is_tuple(before) and len(now) == len(before):
             return
         if _run_time_type(now) is not None and _run_time_type(now) == _run_time_type(before):
-            self._new[name] = semantic.to_tensor(self._builder, now)
+            self._new[name] = to_tensor(self._builder, now)
             return
         holds, fails = (now, before) if self.taken else (before, now)
         message = (f"{name} has type {type_name(holds)} if the condition at line {self._line} holds, and "

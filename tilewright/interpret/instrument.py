@@ -13,10 +13,11 @@ Tests: tests/interpret/test_instrument.py.
 from __future__ import annotations
 
 import ast
+import sys
 import types
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from tilewright.diagnostics import Location
 from tilewright.frontend.liveness import Liveness
@@ -34,6 +35,7 @@ from tilewright.frontend.statements import says_constexpr
 from tilewright.language.function import SourceFunction
 
 STEPS = "__tw"
+Node = TypeVar("Node", bound=ast.AST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +132,8 @@ class _Rewriter:
                              kw_defaults=[], kwarg=None, defaults=[])
         new = ast.FunctionDef(name=tree.name, args=args, body=self._block(tree.body), decorator_list=[], returns=None,
                               type_comment=None)
-        new.type_params = []
+        if sys.version_info >= (3, 12):
+            new.type_params = []
         return ast.fix_missing_locations(ast.Module(body=[ast.copy_location(new, tree)], type_ignores=[]))
 
     # -- making nodes -------------------------------------------------------------------------------------------------
@@ -354,6 +357,13 @@ class _Rewriter:
         both = self._step(node, "logical", op, ast.Name(name, ast.Load()), right)
         return _at(node, ast.IfExp(decided, ast.Name(name, ast.Load()), both))
 
+    def _chained(self, node: ast.Compare, before: ast.expr, link: ast.expr) -> ast.expr:
+        """`before and link` of a chained comparison; `link` is not evaluated when `before` decides."""
+        name = self._temporary()
+        decided = self._step(node, "decides", "And", False, self._kept(name, before))
+        both = self._step(node, "chain", ast.Name(name, ast.Load()), link)
+        return _at(node, ast.IfExp(decided, ast.Name(name, ast.Load()), both))
+
     def _expr_compare(self, node: ast.Compare) -> ast.expr:
         made: ast.expr | None = None
         left = self._expr(node.left)
@@ -365,7 +375,7 @@ class _Rewriter:
                 name = self._temporary()
                 right, following = self._kept(name, right), ast.Name(name, ast.Load())
             one = self._step(node, "compare", type(op).__name__, left, right)
-            made = one if made is None else self._logical(node, "And", made, one, calls=False)
+            made = one if made is None else self._chained(node, made, one)
             left = following
         assert made is not None
         return made
@@ -481,9 +491,10 @@ def _method(frame: str, method: str, name: str) -> ast.expr:
     return ast.Call(ast.Attribute(ast.Name(frame, ast.Load()), method, ast.Load()), [ast.Constant(name)], [])
 
 
-def _at(node: ast.AST, made: Any) -> Any:
+def _at(node: ast.AST, made: Node) -> Node:
     """`made` on the first line of `node`: code that spans lines would make a debugger go back and forth."""
     ast.copy_location(made, node)
+    assert isinstance(made, ast.expr | ast.stmt)
     if made.end_lineno != made.lineno:
         made.end_lineno, made.end_col_offset = made.lineno, made.col_offset
     return made

@@ -39,10 +39,11 @@ from tilewright.ir import fp
 from tilewright.language import semantic
 from tilewright.language.casting import cast
 from tilewright.language.core import constexpr, dtype, int32, tensor
-from tilewright.language.values import constant
+from tilewright.language.values import constant, to_tensor
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 Variables = Mapping[str, Any]
+_CONVERSIONS: dict[str, Callable[[object], str]] = {"r": repr, "s": str, "a": ascii}
 
 
 def step(method: Method) -> Method:
@@ -138,6 +139,10 @@ class Steps:
         return right if is_static(left) else semantic.logical(self.builder, operator, left, right)
 
     @step
+    def chain(self, before: Any, link: Any) -> Any:
+        return semantic.chain(self.builder, before, link)
+
+    @step
     def subscript(self, value: Any, index: Any) -> Any:
         return from_python(semantic.subscript(self.builder, value, index))
 
@@ -161,7 +166,7 @@ class Steps:
     @step
     def chosen(self, value: Any, choice: Choice) -> Any:
         """The value of a conditional expression: a number chosen at run time is a run-time scalar."""
-        return semantic.to_tensor(self.builder, value) if choice.run_time and is_number(value) else value
+        return to_tensor(self.builder, value) if choice.run_time and is_number(value) else value
 
     @step
     def formatted(self, value: Any, conversion: int, spec: Any) -> str:
@@ -169,7 +174,8 @@ class Steps:
             raise TypeError(f"an f-string shows compile-time values only, not {type_name(value)}; print run-time "
                             "values with tl.device_print")
         plain = to_python(value)
-        plain = {ord("r"): repr, ord("s"): str, ord("a"): ascii}.get(conversion, lambda v: v)(plain)
+        if conversion >= 0:
+            plain = _CONVERSIONS[chr(conversion)](plain)
         return format(plain, to_python(spec) if spec is not None else "")
 
     @step
@@ -244,7 +250,7 @@ class Steps:
     def returned(self, value: Any) -> Any:
         """The value of a `return`; where another one could have been taken at run time a number is a scalar."""
         if self._may_have_returned and is_number(value):
-            return semantic.to_tensor(self.builder, value)
+            return to_tensor(self.builder, value)
         return value
 
     # -- branches and loops -------------------------------------------------------------------------------------------
@@ -283,7 +289,7 @@ class Steps:
         kind: Any = int32
         parts = []
         for name, value in (("start", r.start), ("end", r.end), ("step", r.step)):
-            part = semantic.to_tensor(self.builder, value)
+            part = to_tensor(self.builder, value)
             if part.shape or not isinstance(part.dtype, dtype) or not part.dtype.is_int():
                 raise TypeError(f"the {name} of a range must be an integer scalar, not {type_name(part)}")
             kind = semantic.join_types(kind, part.dtype)

@@ -26,8 +26,8 @@ class Devices:
             with self._lock:
                 target = self._targets.get(key)
                 if target is None:
-                    from tilewright.targets.cpu import CpuTarget
-                    target = self._targets[key] = CpuTarget(num_threads=num_threads)
+                    from tilewright.targets.cpu.target import CpuTarget
+                    target = self._targets[key] = CpuTarget(threads=num_threads or None)
         return target
 
 

@@ -11,6 +11,7 @@ Tests: tests/runtime/test_jit.py, tests/errors/launch.
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -23,6 +24,7 @@ from tilewright.runtime import knobs
 from tilewright.runtime.arguments import CPU
 from tilewright.runtime.devices import DEVICES
 from tilewright.runtime.grid import Grid, normalise
+from tilewright.runtime.interface import KernelInterface
 from tilewright.runtime.launch import CompiledKernel, Facts, check_devices, check_writable, facts_of
 from tilewright.runtime.launch_options import NAMES, make_options, unknown_keyword
 from tilewright.runtime.specialize import Specializer, Split, typed
@@ -53,7 +55,7 @@ class Specialization:
         self.signature = signature
 
 
-class JITFunction(SourceFunction):
+class JITFunction(SourceFunction, KernelInterface):
     """A kernel, or a function that kernels call.  `kernel[grid](*args, **kwargs)` launches it."""
 
     def __init__(self, fn: Callable[..., Any], version: object = None,
@@ -98,7 +100,8 @@ class JITFunction(SourceFunction):
             if pointer.device is not CPU:
                 check_devices(self.__name__, self.slot_names(split), split.pointers)
         if self._interprets():
-            return self._interpret(sizes, values, given, split)
+            self._interpret(sizes, values, given, split)
+            return None
         kernel = self._compiled(values, given, split)
         for _, pointer in split.pointers:
             if not pointer.writable:
@@ -212,8 +215,12 @@ class JITFunction(SourceFunction):
             return None
         folder = Path(settings["dump_dir"]) / self.__name__
         folder.mkdir(parents=True, exist_ok=True)
-        count = iter(range(1000))
-        return lambda stage, text: (folder / f"{next(count):02}-{stage}.txt").write_text(text) and None
+        count = itertools.count()
+
+        def write(stage: str, text: str) -> None:
+            (folder / f"{next(count):02}-{stage}.txt").write_text(text)
+
+        return write
 
     # -- the eager engine --------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ Tests: tests/testing/test_bench.py.
 from __future__ import annotations
 
 import math
+import statistics
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -110,4 +111,4 @@ def summarise(times: Sequence[float], quantiles: Sequence[float] | None, return_
         return found[0] if len(found) == 1 else found
     if return_mode == "all":
         return list(times)
-    return float({"min": np.min, "max": np.max, "mean": np.mean, "median": np.median}[return_mode](times))
+    return {"min": min, "max": max, "mean": statistics.fmean, "median": statistics.median}[return_mode](times)
