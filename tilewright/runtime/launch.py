@@ -7,7 +7,7 @@ Tests: tests/runtime/test_launch.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn
 
@@ -16,7 +16,7 @@ from tilewright.language.options import Options
 from tilewright.runtime.arguments import CPU, ELEMENTS, Pointer
 from tilewright.runtime.grid import Grid, normalise
 from tilewright.runtime.specialize import Atom, Specializer
-from tilewright.targets.base import CodeObject, LoadedKernel
+from tilewright.targets.base import CodeObject, LoadedKernel, Target
 
 WIDE_ELEMENTS = 2**30
 _SIZES = dict(ELEMENTS.values())
@@ -85,14 +85,34 @@ class KernelMetadata:
     written_params: tuple[str, ...]
 
 
+class Stages(Mapping[str, str]):
+    """The stages of a kernel as texts; those that cost time are made when they are asked for."""
+
+    def __init__(self, code: CodeObject, target: Target) -> None:
+        self._code = code
+        self._target = target
+        self._texts = dict(code.texts)
+
+    def __getitem__(self, name: str) -> str:
+        if name not in self._texts and name in self._target.listings:
+            self._texts[name] = self._target.listing(self._code, name)
+        return self._texts[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys((*self._code.texts, *self._target.listings)))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
 class CompiledKernel:
     """Machine code of one specialisation, in memory.  `compiled[grid](*all_arguments)` launches it again."""
 
-    def __init__(self, code: CodeObject, loaded: LoadedKernel, options: Options, specializer: Specializer,
+    def __init__(self, code: CodeObject, target: Target, options: Options, specializer: Specializer,
                  atoms: tuple[Atom, ...], facts: Facts, written: Written, name: str) -> None:
         self.code = code
         self.name = name
-        self.asm: Mapping[str, str | bytes] = code.texts
+        self.asm: Mapping[str, str] = Stages(code, target)
         self.facts = facts
         self.written = written
         names = code.metadata["param_names"]
@@ -101,7 +121,7 @@ class CompiledKernel:
             options.debug, options.enable_fp_fusion, code.metadata.get("shared_bytes", 0),
             tuple(names[i] for i in sorted(written.params)))
         self._names = names
-        self._loaded = loaded
+        self._loaded: LoadedKernel = target.load(code)
         self._specializer = specializer
         self._atoms = atoms
 
