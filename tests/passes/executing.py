@@ -38,7 +38,8 @@ def run_on_random_memory(module: Module, seed: int) -> tuple[list[bytes], str]:
         elif t.is_float:
             args.append(float(rng.integers(-32, 32)) / 4.0)
         else:
-            args.append(int(rng.integers(0, 2 if t.bits == 1 else 6)))
+            facts = module.entry.param_facts
+            args.append(int(rng.integers(0, 2 if t.bits == 1 else 6)) * (facts[index].divisible_by if facts else 1))
     printed: list[str] = []
     batched.run(module, GRID, args, Memory.of_arrays(arrays), write=printed.append)
     return [a.tobytes() for a in arrays.values()], "".join(printed)

@@ -109,7 +109,7 @@ def _split_off(loop: Op, carries: Sequence[_Carry]) -> Replacement:
     exit: list[Op] = []         # at its end
     after: list[Op] = []
     tiles: dict[Value, Value] = {}
-    yielded = list(loop.regions[0].terminator.operands)
+    offsets: dict[int, Value] = {}
     for carry in carries:
         t, index, loc = carry.offset_type, carry.index, loop.loc
         tile = loop.operands[3 + index]
@@ -117,11 +117,12 @@ def _split_off(loop: Op, carries: Sequence[_Carry]) -> Replacement:
         old = args[1 + index]
         args[1 + index] = offset = Value(t, f"{old.hint}_offset" if old.hint else "")
         tiles[old] = _advanced(entry, carry, tile, offset, loc, old.hint)
-        yielded[index] = _next_offset(exit, carry, offset, loc)
+        offsets[index] = _next_offset(exit, carry, offset, loc)
         results[index] = total = Value(t, offset.hint)
         tiles[loop.results[index]] = _advanced(after, carry, tile, total, loc, loop.results[index].hint)
     body = substitute(loop.regions[0], tiles)
-    last = body.terminator.updated(operands=yielded)
+    last = body.terminator
+    last = last.updated(operands=[offsets.get(i, v) for i, v in enumerate(last.operands)])
     body = Block(tuple(args), (*entry, *body.ops[:-1], *exit, last))
     rebuilt = Op(loop.row, inits, results, loop.attrs, (body,), loop.loc)
     values = tuple(tiles.get(r, r) for r in loop.results)
