@@ -119,7 +119,7 @@ def test_a_known_key_compiles_once():
 def test_what_makes_a_new_key(change):
     kernel = fresh(add)
     x, y, out = data()
-    first = kernel[(1,)](x, y, out, **{"n": 100, "BLOCK": 32})
+    first = kernel[(1,)](x, y, out, n=100, BLOCK=32)
     assert kernel[(1,)](x, y, out, **{"n": 100, "BLOCK": 32, **change}) is not first
 
 

@@ -39,9 +39,14 @@ def facts_of(pointers: Pointers, written: Written) -> Facts:
     for slot, p in pointers:
         if slot in written.params:
             for other_slot, other in pointers:
-                if p.low < other.high and other.low < p.high and other_slot != slot:
+                if p.low < other.high and other.low < p.high and other_slot != slot and _both_reach(p, other):
                     return Facts(False, wide)
     return Facts(True, wide)
+
+
+def _both_reach(a: Pointer, b: Pointer) -> bool:
+    """Whether neither is empty."""
+    return a.low < a.high and b.low < b.high
 
 
 def check_writable(kernel: str, names: Sequence[str], pointers: Pointers, written: Written) -> None:
@@ -54,7 +59,9 @@ def check_writable(kernel: str, names: Sequence[str], pointers: Pointers, writte
 
 def check_devices(kernel: str, names: Sequence[str], pointers: Pointers) -> None:
     """The error for tensors that are not all in the CPU's memory."""
-    devices = {p.device: names[slot] for slot, p in reversed(pointers)}
+    devices: dict[str, str] = {}
+    for slot, p in pointers:
+        devices.setdefault(p.device, names[slot])
     if len(devices) > 1:
         _refuse_mixed(kernel, devices)
     for device, name in devices.items():
