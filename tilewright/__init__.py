@@ -26,20 +26,21 @@ from tilewright.diagnostics import (
 from tilewright.runtime import knobs
 from tilewright.runtime.allocation import set_allocator
 from tilewright.runtime.arguments import MockTensor
+from tilewright.runtime.config import Config
+from tilewright.runtime.interface import KernelInterface
 from tilewright.runtime.jit import JITFunction, jit
 from tilewright.runtime.reinterpret import TensorWrapper, reinterpret
 from tilewright.runtime.sizes import cdiv, constexpr_function, next_power_of_2
+from tilewright.version import VERSION as __version__
 
 if TYPE_CHECKING:
     from tilewright import language, testing
 
-__version__ = "0.1.0"
-
 _LAZY = ("language", "testing", "compat", "runtime", "interpret", "compile", "targets", "frontend")
 
 __all__ = [
-    "AutotunerError", "CompilationError", "CompileTimeAssertionFailure", "InterpreterError", "JITFunction",
-    "KernelAssertionError", "MockTensor", "OutOfResources", "TensorWrapper", "TritonError",
+    "AutotunerError", "CompilationError", "CompileTimeAssertionFailure", "Config", "InterpreterError", "JITFunction",
+    "KernelAssertionError", "KernelInterface", "MockTensor", "OutOfResources", "TensorWrapper", "TritonError",
     "UnsupportedLanguageConstruct", "__version__", "cdiv", "constexpr_function", "jit", "knobs", "language",
     "next_power_of_2", "reinterpret", "set_allocator", "testing",
 ]

@@ -53,5 +53,6 @@ def test_every_command_has_help(name: str, capsys) -> None:
 
 
 def test_python_dash_m() -> None:
-    result = subprocess.run([sys.executable, "-m", "tilewright", "--version"], capture_output=True, text=True, timeout=60)
+    command = [sys.executable, "-m", "tilewright", "--version"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (result.returncode, result.stdout) == (0, f"tilewright {VERSION}\n")

@@ -40,7 +40,8 @@ print(__name__, sys.argv, neighbour.VALUE, os.path.basename(__file__))
 def test_triton_is_tilewright_even_where_another_lies(tmp_path: Path) -> None:
     (tmp_path / "triton").mkdir()
     (tmp_path / "triton" / "__init__.py").write_text("raise ImportError('the wrong one')\n")
-    name = script(tmp_path, "import triton, tilewright\nassert triton.jit is tilewright.jit\nprint(triton.__version__)\n")
+    name = script(tmp_path,
+                  "import triton, tilewright\nassert triton.jit is tilewright.jit\nprint(triton.__version__)\n")
     result = run(name, cwd=tmp_path)
     assert result.stdout == "3.6.0\n", result.stderr
 

@@ -29,8 +29,8 @@ def values(element, extra=()):
         return np.array([False, True])
     if element.is_int:
         low, high = -(1 << (element.bits - 1)), (1 << (element.bits - 1)) - 1
-        some = [0, 1, -1, 2, -2, 3, 5, 7, -7, 8, 15, 31, 63, 64, 100, -100, high, high - 1, low, low + 1, high // 2 + 1,
-                low // 3, 0x5A]
+        some = [0, 1, -1, 2, -2, 3, 5, 7, -7, 8, 15, 16, 31, 32, 63, 64, 100, -100, high, high - 1, low, low + 1,
+                high // 2 + 1, low // 3, 0x5A]
         return np.unique(np.array([v for v in (*some, *extra) if low <= v <= high], storage_dtype(element)))
     plain = np.array([*_F64, *_EXTREMES[element.name], *extra])
     both = np.concatenate([plain, -plain, [np.inf, -np.inf, np.nan]])
@@ -50,18 +50,28 @@ def random_values(element, count, seed):
     return rng.integers(0, 256, count * size, dtype=np.uint8).view(f"u{size}").view(storage_dtype(element))
 
 
+def core(element):
+    """Indices, in `values`, of those that decide special cases: zeros, ones, limits, denormals, infinities, NaN."""
+    stored = values(element)
+    if isinstance(element, Pointer) or element.is_int:
+        return sorted({0, 1, len(stored) - 2, len(stored) - 1, *(i for i, v in enumerate(stored.tolist())
+                                                                 if v in (-1, 0, 1, 2, 8, element.bits))} - {-1})
+    plain = fp.decode(stored, element)
+    extremes = _EXTREMES[element.name]
+    return [i for i, v in enumerate(plain.tolist()) if v != v or abs(v) in (0, 1, 3, extremes[0], extremes[4], np.inf)]
+
+
 def operand_lists(elements, limit=400, extra=()):
-    """Operand arrays of one length: all combinations of edge values if they are few, else a fixed choice of them,
-    then random patterns."""
+    """Operand arrays of one length: every value of a single operand; of several all combinations of the core values,
+    a fixed choice of others, and random patterns."""
     lists = [values(e, extra) for e in elements]
-    total = int(np.prod([len(v) for v in lists]))
-    if total <= 4 * limit:
-        picks = np.array(list(itertools.product(*(range(len(v)) for v in lists))))
-        if total > limit and len(lists) > 1:
-            picks = picks[np.sort(np.random.default_rng(11).permutation(total)[:limit])]
+    if len(lists) == 1:
+        chosen = lists
     else:
         rng = np.random.default_rng(12)
-        picks = np.stack([rng.integers(0, len(v), limit) for v in lists], axis=1)
-    chosen = [v[picks[:, i]] for i, v in enumerate(lists)]
+        others = np.stack([rng.integers(0, len(v), limit) for v in lists], axis=1)
+        together = np.array(list(itertools.product(*(core(e) for e in elements))))
+        picks = np.concatenate([together, others])
+        chosen = [v[picks[:, i]] for i, v in enumerate(lists)]
     return [np.concatenate([c, random_values(e, 40, 20 + i)])
             for i, (c, e) in enumerate(zip(chosen, elements, strict=True))]

@@ -1,7 +1,7 @@
 """Every elementwise row at every type: against exact arithmetic, and every engine against the row's meaning.
 
 One module for a case computes a scalar and tiles of 1, 7, 16 and 17 lanes in each program, so that one compilation
-sees all lane counts.  Operands are all pairs (or a fixed choice of triples) of edge values, then random patterns.
+sees all lane counts.  Operands are combinations of edge values, then random patterns (`edges.operand_lists`).
 """
 
 import functools
@@ -15,7 +15,7 @@ from tests.conform.modules import module, ptr
 from tests.conform.rows import bits_of, evaluate
 from tilewright.ir import fp
 from tilewright.ir.ops import TABLE, Call
-from tilewright.ir.types import Pointer, storage_dtype
+from tilewright.ir.types import F32, I32, Pointer, storage_dtype
 
 CASES = elementwise_cases()
 SHAPES = ((), (1,), (7,), (16,), (17,))
@@ -43,8 +43,7 @@ EXTRA = {
 @functools.cache
 def operands(case):
     """Storage arrays of one length, a multiple of PER_PROGRAM."""
-    limit = 130 if case.row in expected.ELEMENTARY else 400
-    arrays = edges.operand_lists(case.elements, limit, EXTRA.get(case.row, ()))
+    arrays = edges.operand_lists(case.elements, extra=EXTRA.get(case.row, ()))
     if case.row in expected.ELEMENTARY:
         spread = np.random.default_rng(5).normal(0, 10, 80)
         arrays = [np.concatenate([a, fp.encode(spread, e)]) for a, e in zip(arrays, case.elements, strict=True)]
@@ -167,6 +166,16 @@ def test_engine_gives_the_meaning(case, engine):
         apart = ulps_from_exact(case, got, exact_values(case))
         bad = inside & (apart > row.bound.ulp)
     assert not bad.any(), show_first(case, bad, got, want)
+
+
+def test_the_operands_hold_what_matters():
+    """Both orders of the two zeros, infinities against NaN, and the limits of integers occur in the lists."""
+    a, b = edges.operand_lists((F32, F32))
+    pairs = set(zip(bits_of(a).tolist(), bits_of(b).tolist(), strict=True))
+    zero, minus, inf, nan = 0, 1 << 31, 0x7F800000, 0x7FC00000
+    assert {(zero, minus), (minus, zero), (inf, nan), (nan, inf), (inf, inf | minus), (zero, inf)} <= pairs
+    a, b = edges.operand_lists((I32, I32))
+    assert {(-2**31, -1), (-2**31, 0), (2**31 - 1, 2**31 - 1), (1, 32)} <= set(zip(a.tolist(), b.tolist(), strict=True))
 
 
 def test_every_elementwise_row_has_a_case():

@@ -87,6 +87,11 @@ class TestLogical:
         assert trace(lambda b, x: semantic.logical(b, "And", x, x), "int1").warnings == []
         assert trace(lambda b, x: semantic.logical(b, "Or", x, True), "int1").names == ["constant", "or"]
 
+    def test_links_of_a_chain_are_no_and_of_the_user(self):
+        done = trace(lambda b, x: semantic.chain(b, x > 1, x < 5), "int32[4]")
+        assert done.names[-1] == "and" and done.warnings == []
+        assert trace(lambda b, x: semantic.chain(b, True, x), "int1").names == []
+
     def test_non_bools_are_refused(self):
         for function in (lambda b, x, y: semantic.logical(b, "And", x, y), lambda b, x, y: x.logical_and(y)):
             with pytest.raises(ValueError, match="Cannot bitcast data-type of size 32"):

@@ -98,28 +98,25 @@ def total_memory() -> int:
         return 0
 
 
-def _nothing(*args: Any, **kwargs: Any) -> None:
-    """A call that has nothing to do on a CPU."""
-
-
 def stand_ins(capability: tuple[int, int]) -> dict[str, Any]:
     """The names of `torch.cuda` that are replaced."""
     stream = Stream()
     free = total_memory()
-    constants = {"is_available": True, "is_initialized": True, "device_count": 1, "current_device": 0,
+    constants = {"is_available": True, "is_initialized": False, "device_count": 1, "current_device": 0,
                  "get_device_name": device_name(), "get_device_capability": capability,
                  "get_device_properties": device_properties(capability), "get_arch_list": ["sm_80"],
                  "is_bf16_supported": True, "current_stream": stream, "default_stream": stream,
                  "mem_get_info": (free, free), "memory_allocated": 0, "max_memory_allocated": 0,
                  "memory_reserved": 0, "max_memory_reserved": 0, "is_current_stream_capturing": False}
-    quiet = ("synchronize", "set_device", "set_stream", "empty_cache", "init", "manual_seed", "manual_seed_all",
-             "reset_peak_memory_stats", "ipc_collect")
-    return {**{name: _constant(value) for name, value in constants.items()}, **dict.fromkeys(quiet, _nothing),
-            "Event": Event, "Stream": Stream, "device": lambda device: nullcontext(),
-            "stream": nullcontext}
+    nothing_to_do = ("synchronize", "set_device", "set_stream", "empty_cache", "init", "manual_seed",
+                     "manual_seed_all", "reset_peak_memory_stats", "ipc_collect")
+    answers = {**constants, **dict.fromkeys(nothing_to_do)}
+    return {**{name: _constant(value) for name, value in answers.items()}, "Event": Event, "Stream": Stream,
+            "device": lambda device: nullcontext(device), "stream": lambda stream: nullcontext(stream)}  # noqa: PLW0108
 
 
 def _constant(value: Any) -> Callable[..., Any]:
+    """A new function (torch.compile tells functions apart by identity) that answers `value` to everything."""
     return lambda *args, **kwargs: value
 
 

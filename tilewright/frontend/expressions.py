@@ -98,7 +98,7 @@ class Expressions(Branches):
             right = self.expression(comparator)
             self.at(node)
             one = semantic.compare(self.builder, type(operator).__name__, left, right)
-            result = one if result is None else semantic.logical(self.builder, "And", result, one)
+            result = one if result is None else semantic.chain(self.builder, result, one)
             if is_static(result) and not to_python(result):
                 return result
             left = right

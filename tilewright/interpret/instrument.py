@@ -357,6 +357,13 @@ class _Rewriter:
         both = self._step(node, "logical", op, ast.Name(name, ast.Load()), right)
         return _at(node, ast.IfExp(decided, ast.Name(name, ast.Load()), both))
 
+    def _chained(self, node: ast.Compare, before: ast.expr, link: ast.expr) -> ast.expr:
+        """`before and link` of a chained comparison; `link` is not evaluated when `before` decides."""
+        name = self._temporary()
+        decided = self._step(node, "decides", "And", False, self._kept(name, before))
+        both = self._step(node, "chain", ast.Name(name, ast.Load()), link)
+        return _at(node, ast.IfExp(decided, ast.Name(name, ast.Load()), both))
+
     def _expr_compare(self, node: ast.Compare) -> ast.expr:
         made: ast.expr | None = None
         left = self._expr(node.left)
@@ -368,7 +375,7 @@ class _Rewriter:
                 name = self._temporary()
                 right, following = self._kept(name, right), ast.Name(name, ast.Load())
             one = self._step(node, "compare", type(op).__name__, left, right)
-            made = one if made is None else self._logical(node, "And", made, one, calls=False)
+            made = one if made is None else self._chained(node, made, one)
             left = following
         assert made is not None
         return made

@@ -139,6 +139,10 @@ class Steps:
         return right if is_static(left) else semantic.logical(self.builder, operator, left, right)
 
     @step
+    def chain(self, before: Any, link: Any) -> Any:
+        return semantic.chain(self.builder, before, link)
+
+    @step
     def subscript(self, value: Any, index: Any) -> Any:
         return from_python(semantic.subscript(self.builder, value, index))
 

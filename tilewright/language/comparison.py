@@ -48,11 +48,23 @@ def logical(builder: Builder, operator: str, lhs: Any, rhs: Any) -> Any:
     if not isinstance(left, tensor):
         decides = bool(left) != (name == "and")
         return lhs if decides else rhs
-    a = need_bool(builder, left, name)
-    b = need_bool(builder, to_tensor(builder, right), name)
-    if shape(a) or shape(b):
+    if shape(left) or (isinstance(right, tensor) and shape(right)):
         builder.warn(f"`{name}` on tiles works element by element and evaluates both sides; write "
                      f"`{'&' if name == 'and' else '|'}` to say so")
+    return _on_bools(builder, name, left, right)
+
+
+def chain(builder: Builder, before: Any, link: Any) -> Any:
+    """The next link of a chained comparison `a < b < c`: `and` of what held so far and the new comparison."""
+    left, right = unwrap(before), unwrap(link)
+    if isinstance(left, tensor) and isinstance(right, tensor):
+        return _on_bools(builder, "and", left, right)
+    return logical(builder, "And", before, link)
+
+
+def _on_bools(builder: Builder, name: str, left: Any, right: Any) -> tensor:
+    a = need_bool(builder, left, name)
+    b = need_bool(builder, to_tensor(builder, right), name)
     a, b = broadcast_all(builder, (a, b))
     return emit(builder, name, (a, b), a.type)
 

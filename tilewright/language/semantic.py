@@ -106,6 +106,7 @@ def _is_same(left: Any, right: Any) -> bool:
 
 
 logical = comparison.logical
+chain = comparison.chain
 truth = comparison.truth
 
 
@@ -190,5 +191,8 @@ def transpose(builder: Builder, x: tensor) -> tensor:
         raise LanguageValueError(f"x.T needs two dimensions, but x is {x}; use tl.permute(x, ...) or tl.trans")
     return emit(builder, "permute", (x,), make_type(sizes[::-1], x.dtype), {"order": (1, 0)})
 
+
+__all__ = ["binary", "chain", "compare", "decay", "join_types", "logical", "subscript", "to_tensor", "transpose",
+           "truth", "unary"]
 
 tensor.meaning = sys.modules[__name__]

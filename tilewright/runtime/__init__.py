@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from tilewright.diagnostics import AutotunerError, InterpreterError, OutOfResources
 from tilewright.runtime.arguments import MockTensor
+from tilewright.runtime.config import Config
 from tilewright.runtime.driver import driver
+from tilewright.runtime.interface import KernelInterface
 from tilewright.runtime.jit import JITFunction
 from tilewright.runtime.reinterpret import TensorWrapper, reinterpret
 
-__all__ = ["AutotunerError", "InterpreterError", "JITFunction", "MockTensor", "OutOfResources", "TensorWrapper",
-           "driver", "reinterpret"]
+__all__ = [
+    "AutotunerError", "Config", "InterpreterError", "JITFunction", "KernelInterface", "MockTensor",
+    "OutOfResources", "TensorWrapper", "driver", "reinterpret",
+]

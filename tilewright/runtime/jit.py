@@ -24,6 +24,7 @@ from tilewright.runtime import knobs
 from tilewright.runtime.arguments import CPU
 from tilewright.runtime.devices import DEVICES
 from tilewright.runtime.grid import Grid, normalise
+from tilewright.runtime.interface import KernelInterface
 from tilewright.runtime.launch import CompiledKernel, Facts, check_devices, check_writable, facts_of
 from tilewright.runtime.launch_options import NAMES, make_options, unknown_keyword
 from tilewright.runtime.specialize import Specializer, Split, typed
@@ -54,7 +55,7 @@ class Specialization:
         self.signature = signature
 
 
-class JITFunction(SourceFunction):
+class JITFunction(SourceFunction, KernelInterface):
     """A kernel, or a function that kernels call.  `kernel[grid](*args, **kwargs)` launches it."""
 
     def __init__(self, fn: Callable[..., Any], version: object = None,

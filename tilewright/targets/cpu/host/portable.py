@@ -72,10 +72,14 @@ class Frame:
 
 
 class PortableHost:
-    """Loads kernels into this process and lends them threads."""
+    """Loads kernels into this process and lends them threads.
 
-    def __init__(self, threads: int | None = None) -> None:
+    Work that seems to take less than `worth_help_ns` stays on the calling thread.
+    """
+
+    def __init__(self, threads: int | None = None, worth_help_ns: int = WORTH_HELP_NS) -> None:
         self.threads = threads if threads is not None else available_threads()
+        self.worth_help_ns = worth_help_ns
         self.pool = ThreadPool()
         self._loader = Loader()
 
@@ -131,24 +135,45 @@ class PortableKernel(LoadedKernel):
             raise self._assertion(failed - 1, program, grid)
 
     def _run(self, grid: tuple[int, int, int], total: int, arguments: Any, frame: Frame) -> None:
-        threads = self.host.threads
+        threads, worth = self.host.threads, self.host.worth_help_ns
         if self._polls and threading.current_thread() is threading.main_thread():
             _SharedRun(self, grid, (0, total), min(threads, total), arguments, frame, leads=False).run()
             return
-        first, cost = 0, self.ns_per_program
+        first, known = 0, self.ns_per_program > 0
         if threads > 1 and total > 1:
-            if cost * total < _SURE * WORTH_HELP_NS:    # measured on a small first part: arguments may have changed
-                first = max(1, total // (32 * threads))
-                cost = self._run_timed(arguments, 0, first, frame)
-            if cost * (total - first) >= WORTH_HELP_NS:
+            if not known or self.ns_per_program * total < _SURE * worth:    # the arguments may have changed
+                first = self._measure(arguments, max(1, total // (32 * threads)), frame)
+            if self.ns_per_program * (total - first) >= worth:
                 places = min(threads, total - first)
                 _SharedRun(self, grid, (first, total), places, arguments, frame, leads=True).run()
                 return
-        while first < total and not frame.stopped:
-            whole = cost * (total - first) <= SLICE_NS
-            last = total if whole else min(total, first + max(1, int(SLICE_NS / cost)))
-            cost = self._run_timed(arguments, first, last, frame)
-            first = last
+        self._run_alone(arguments, first, total, frame, known)
+
+    def _measure(self, arguments: Any, most: int, frame: Frame) -> int:
+        """Run some programs from the first on, `most` or fewer if they take long; how many were run."""
+        first, count = 0, 1 if not self.ns_per_program else most
+        while first < most and not frame.stopped:
+            count = min(count, most - first)
+            cost = self._run_timed(arguments, first, first + count, frame)
+            first += count
+            if cost * count >= _PART_NS:
+                break
+            count = 8 * first
+        return first
+
+    def _run_alone(self, arguments: Any, first: int, last: int, frame: Frame, known: bool) -> None:
+        """Run programs first..last-1 here, in parts short enough for Ctrl-C.
+
+        Unless the cost is known, no part is longer than a few times what has run, since programs may differ.
+        """
+        while first < last and not frame.stopped:
+            cost, count = self.ns_per_program, last - first
+            if cost * count > SLICE_NS:
+                count = max(1, int(SLICE_NS / cost))
+            if not known:
+                count = min(count, 8 * max(first, 1))
+            self._run_timed(arguments, first, first + count, frame)
+            first += count
 
     def _run_timed(self, arguments: Any, first: int, last: int, frame: Frame) -> float:
         """Run programs first..last-1 on this thread; nanoseconds a program."""
@@ -186,7 +211,9 @@ class _SharedRun:
         self._frame = frame
         self._leads = leads
         self._helpers = participants - leads
-        chunk = max((programs[1] - programs[0]) // (16 * participants), int(_PART_NS / max(kernel.ns_per_program, 1.0)))
+        cost = max(kernel.ns_per_program, 1.0)
+        even = (programs[1] - programs[0]) // (16 * participants)
+        chunk = min(max(even, int(_PART_NS / cost)), int(SLICE_NS / cost))
         self._ranges = Ranges(*programs, participants, leads, max(1, chunk))
         self._error: BaseException | None = None
 
@@ -256,9 +283,7 @@ class _Printer:
 
         def show(site: int, linear: int, addresses: int | None) -> None:
             try:
-                operands = sites[site].read(addresses or 0)
-                text = "\n".join(sites[site].lines(_program(linear, grid), operands))
-                sys.stdout.write(text + "\n")
+                sys.stdout.write(sites[site].text(_program(linear, grid), addresses or 0))
             except BaseException as error:
                 self._error = error
                 frame.cancel()

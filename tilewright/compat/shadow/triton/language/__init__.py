@@ -2,4 +2,6 @@
 
 from tilewright.language import *
 from tilewright.language import __dir__, __getattr__
-from triton.language import core, extra, math, random, semantic, standard
+
+del core, extra, math, random, semantic, standard       # modules: those of this tree take their place
+from triton.language import core, extra, math, random, standard

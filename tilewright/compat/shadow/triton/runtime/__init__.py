@@ -1,5 +1,5 @@
 """`triton.runtime`.  As in triton, its `driver` is the object; `from triton.runtime.driver import ...` works too."""
 
 from tilewright.runtime import *
-from triton.runtime import driver, errors, jit
+from triton.runtime import autotuner, cache, driver, errors, jit
 from triton.runtime.driver import driver

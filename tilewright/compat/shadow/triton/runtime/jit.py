@@ -1,3 +1,7 @@
 """`triton.runtime.jit`."""
 
-from tilewright.runtime.jit import *
+from tilewright.runtime.arguments import MockTensor
+from tilewright.runtime.interface import KernelInterface
+from tilewright.runtime.jit import JITFunction, jit
+from tilewright.runtime.reinterpret import TensorWrapper, reinterpret
+from tilewright.runtime.sizes import constexpr_function

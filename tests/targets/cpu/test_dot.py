@@ -1,0 +1,148 @@
+"""Matrix products: every element type, any M, N and K, batches, accumulation in a loop, masks and wraps."""
+
+import numpy as np
+import pytest
+
+from tests.targets.cpu.harness import BF16, F8E4M3, F8E5M2, F16, F32, F64, I8, I32, both, generated, kernel, ptr
+
+SHAPES = [(16, 16, 16), (1, 1, 1), (3, 5, 7), (1, 64, 16), (64, 1, 8), (17, 33, 9), (64, 64, 32), (9, 48, 1),
+          (8, 32, 20), (7, 31, 64)]
+
+
+def tile_at(b, p, rows, columns):
+    return b.at(p, b.add(b.mul(b.col(b.iota(rows)), columns), b.row(b.iota(columns))))
+
+
+def product(m, n, k, t, acc):
+    def body(b, x, y, o):
+        a, c = b.load(tile_at(b, x, m, k)), b.load(tile_at(b, y, k, n))
+        where = tile_at(b, o, m, n)
+        b.store(where, b.op("dot", a, c, b.load(where)))
+    return kernel([("x", ptr(t)), ("y", ptr(t)), ("o", ptr(acc))], body)
+
+
+@pytest.mark.parametrize("m,n,k", SHAPES)
+def test_f32(m, n, k):
+    rng = np.random.default_rng(0)
+    x, y, o = (rng.standard_normal(s).astype(np.float32) for s in ((m, k), (k, n), (m, n)))
+    both(product(m, n, k, F32, F32), (1,), [x, y, o], exact=False, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("t,acc", [(F64, F64), (F16, F32), (F16, F16), (BF16, F32), (I8, I32), (F8E4M3, F32),
+                                   (F8E5M2, F16)])
+@pytest.mark.parametrize("m,n,k", [(16, 16, 16), (3, 5, 7), (33, 40, 18)])
+def test_types(t, acc, m, n, k):
+    """Small whole numbers, so that every sum is exact."""
+    from tilewright.ir import fp
+    rng = np.random.default_rng(1)
+    def make(shape, element):
+        numbers = rng.integers(-8, 8, shape) if element.bits > 8 or not element.is_float else rng.integers(-2, 3, shape)
+        if element.is_float:
+            return np.ascontiguousarray(fp.encode(numbers.astype(np.float64), element))
+        return (numbers * (16 if element == I8 else 1)).astype(np.int8 if element == I8 else np.int32)
+    both(product(m, n, k, t, acc), (1,), [make((m, k), t), make((k, n), t), make((m, n), acc)])
+
+
+def test_int8_wraps_in_32_bits_only():
+    x, y = np.full((10, 20), 127, np.int8), np.full((20, 10), -128, np.int8)
+    both(product(10, 10, 20, I8, I32), (1,), [x, y, np.full((10, 10), -2**31 + 5, np.int32)])
+
+
+def matmul(bm, bn, bk, t=F32, wrap=False, masked=True, in_place=True, group=0):
+    """Tiled product with run-time strides and pointers that the K loop carries."""
+    def body(b, x, y, o, m, n, k, sa, sb, so):
+        pm, pn = b.pid(0), b.pid(1)
+        i, j = b.add(b.mul(pm, bm), b.iota(bm)), b.add(b.mul(pn, bn), b.iota(bn))
+        kk = b.iota(bk)
+        ai = b.binary("rem_s", i, m) if wrap else i
+        bj = b.binary("rem_s", j, n) if wrap else j
+        pa = b.at(x, b.add(b.mul(b.col(ai), sa), b.row(kk)))
+        pb = b.at(y, b.add(b.mul(b.col(kk), sb), b.row(bj)))
+        def step(at, pa, pb, acc):
+            left = b.binary("sub", k, at) if masked else None
+            ma = b.like(b.row(b.binary("cmp_lt_s", kk, left)), pa) if masked else None
+            mb = b.like(b.col(b.binary("cmp_lt_s", kk, left)), pb) if masked else None
+            acc = b.op("dot", b.load(pa, ma), b.load(pb, mb), acc)
+            return [b.op("ptr_add", pa, b.const(bk, I32, (bm, bk))),
+                    b.op("ptr_add", pb, b.splat(b.mul(sb, bk), (bk, bn))), acc]
+        _, _, acc = b.for_(0, k, bk, [pa, pb, b.const(0.0, F32, (bm, bn))], step)
+        mask = b.binary("and", b.col(b.binary("cmp_lt_s", i, m)), b.row(b.binary("cmp_lt_s", j, n)))
+        value = acc if t == F32 else b.op("fp_trunc", acc, to=t)
+        b.store(b.at(o, b.add(b.mul(b.col(i), so), b.row(j))), value, mask)
+    return kernel([("x", ptr(t)), ("y", ptr(t)), ("o", ptr(t)), *((s, I32) for s in "mnk"),
+                   *((s, I32) for s in ("sa", "sb", "so"))], body)
+
+
+@pytest.mark.parametrize("m,n,k", [(64, 64, 64), (65, 33, 70), (1, 1, 1), (20, 100, 31), (128, 64, 32)])
+@pytest.mark.parametrize("blocks", [(32, 32, 16), (16, 48, 32)])
+def test_matmul(m, n, k, blocks):
+    rng = np.random.default_rng(2)
+    x, y = rng.standard_normal((m, k)).astype(np.float32), rng.standard_normal((k, n)).astype(np.float32)
+    grid = (-(-m // blocks[0]), -(-n // blocks[1]))
+    args = [x, y, np.zeros((m, n), np.float32), m, n, k, k, n, n]
+    for wrap in (False, True):
+        if wrap or (m % blocks[0] == 0 and n % blocks[1] == 0):      # otherwise it would read beyond
+            both(matmul(*blocks, wrap=wrap), grid, args, exact=False, rtol=1e-4, atol=1e-4)
+
+
+def test_matmul_of_halves():
+    rng = np.random.default_rng(3)
+    x, y = rng.standard_normal((40, 50)).astype(np.float16), rng.standard_normal((50, 70)).astype(np.float16)
+    both(matmul(16, 32, 16, F16, wrap=True), (3, 3), [x, y, np.zeros((40, 70), np.float16), 40, 70, 50, 50, 70, 70],
+         exact=False, rtol=2e-2, atol=2e-2)
+
+
+def test_matmul_is_vectors_without_gathers_or_copies_of_a():
+    text = generated(matmul(64, 64, 32, masked=False)).text
+    assert "gather" not in text and "scatter" not in text and "call <16 x float> @llvm.fma" in text
+
+
+@pytest.mark.parametrize("batch", [(2,), (2, 3)])
+def test_batches(batch):
+    shape_a, shape_b, shape_c = (*batch, 5, 6), (*batch, 6, 18), (*batch, 5, 18)
+    def body(b, x, y, o):
+        load = lambda p, s: b.load(b.op("reshape", b.at(p, b.iota(int(np.prod(s)))), shape=s))
+        acc = b.op("dot", load(x, shape_a), load(y, shape_b), b.const(1.0, F32, shape_c))
+        b.store(b.op("reshape", b.at(o, b.iota(int(np.prod(shape_c)))), shape=shape_c), acc)
+    rng = np.random.default_rng(4)
+    x, y = (rng.integers(-9, 9, s).astype(np.float32) for s in (shape_a, shape_b))
+    both(kernel([("x", ptr(F32)), ("y", ptr(F32)), ("o", ptr(F32))], body), (1,), [x, y, np.zeros(shape_c, np.float32)])
+
+
+def test_attention_like_loop():
+    """Online softmax: a carried accumulator is scaled by row before each product; the row statistics go round too."""
+    m, d, n, blocks = 17, 24, 16, 3
+    def body(b, q, k, v, o):
+        tile = lambda p, r, c: b.load(b.at(p, b.add(b.mul(b.col(b.iota(r)), c), b.row(b.iota(c)))))
+        qt = tile(q, m, d)
+        def step(i, top, total, acc):
+            kt = b.load(b.at(b.at(k, b.mul(i, n * d)), b.add(b.row(b.mul(b.iota(n), d)), b.col(b.iota(d)))))
+            vt = tile(b.at(v, b.mul(i, n * d)), n, d)
+            s = b.op("dot", qt, kt, b.const(0.0, F32, (m, n)))
+            new = b.op("max_f", top, b.max(s, 1))
+            p = b.op("exp", b.binary("sub_f", s, b.col(new)))
+            alpha = b.op("exp", b.op("sub_f", top, new))
+            total = b.op("add_f", b.op("mul_f", total, alpha), b.sum(p, 1))
+            acc = b.op("dot", p, vt, b.mul(acc, b.like(b.col(alpha), acc)))
+            return [new, total, acc]
+        _, total, acc = b.for_(0, blocks, 1, [b.const(-1e30, F32, (m,)), b.const(0.0, F32, (m,)),
+                                              b.const(0.0, F32, (m, d))], step)
+        b.store(b.at(o, b.add(b.mul(b.col(b.iota(m)), d), b.row(b.iota(d)))), b.binary("div_rn", acc, b.col(total)))
+    rng = np.random.default_rng(5)
+    q, k, v = (rng.standard_normal(s).astype(np.float32) for s in ((m, d), (blocks * n, d), (blocks * n, d)))
+    both(kernel([(s, ptr(F32)) for s in "qkvo"], body), (1,), [q, k, v, np.zeros((m, d), np.float32)], exact=False,
+         rtol=1e-4, atol=1e-5)
+
+
+def test_the_accumulator_is_still_needed():
+    """The old accumulator is stored after the product: it must not be overwritten."""
+    def body(b, x, o):
+        where = tile_at(b, x, 16, 16)
+        a = b.load(where)
+        acc = b.mul(a, b.const(2.0, F32))
+        kept = b.op("dot", a, a, acc)
+        again = b.op("dot", a, a, kept)
+        b.store(tile_at(b, o, 16, 16), b.op("add_f", acc, b.op("sub_f", again, kept)))
+        b.store(tile_at(b, b.at(o, b.const(256)), 16, 16), kept)
+    x = np.random.default_rng(6).integers(-5, 5, (16, 16)).astype(np.float32)
+    both(kernel([("x", ptr(F32)), ("o", ptr(F32))], body), (1,), [x, np.zeros(512, np.float32)])

@@ -1,3 +1,0 @@
-"""`triton.language.semantic`."""
-
-from tilewright.language.semantic import *

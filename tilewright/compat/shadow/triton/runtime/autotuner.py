@@ -1,0 +1,4 @@
+"""`triton.runtime.autotuner`."""
+
+from tilewright.diagnostics import AutotunerError, OutOfResources
+from tilewright.runtime.config import Config

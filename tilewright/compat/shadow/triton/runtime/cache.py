@@ -1,0 +1,3 @@
+"""`triton.runtime.cache`."""
+
+from tilewright.runtime.fingerprint import triton_key
