@@ -47,7 +47,8 @@ def test_facts_are_set_on_the_module():
 
 def test_compile_kernel_makes_a_code_object():
     stages = []
-    code = compile_kernel(kernel, SIGNATURE, CpuTarget(), Options(), check=2, dump=lambda name, text: stages.append(name))
+    code = compile_kernel(kernel, SIGNATURE, CpuTarget(), Options(), check=2,
+                          dump=lambda name, text: stages.append(name))
     assert code.name == "kernel" and code.target == "cpu" and code.binary
     assert code.metadata["param_names"] == ["x", "out", "n"] and code.metadata["written_params"] == [1]
     assert code.texts["source"].startswith("def kernel(") and "load" in code.texts["ttir"]

@@ -117,8 +117,8 @@ class Branch(Choice):
                    f"{type_name(fails)} if not; a variable has one type after an `if`: convert one of the two, or use "
                    "two names")
         if isinstance(now, tensor) and isinstance(before, tensor):
-            raise LanguageTypeError(f"Mismatched type for {name} between then block ({type_name(holds)}) and else block "
-                            f"({type_name(fails)}): {message}")
+            raise LanguageTypeError(f"Mismatched type for {name} between then block ({type_name(holds)}) and else "
+                                    f"block ({type_name(fails)}): {message}")
         self._drop(name, message)
 
     def _drop(self, name: str, reason: str) -> None:

@@ -159,8 +159,8 @@ class Steps:
         """The `if` of a comprehension."""
         made = Choice(self.builder, test)
         if made.run_time:
-            raise LanguageTypeError(f"the `if` of a comprehension must be known at compile time, but it is {type_name(test)}: "
-                            "how many elements a tuple has cannot depend on it")
+            raise LanguageTypeError("the `if` of a comprehension must be known at compile time, but it is "
+                                    f"{type_name(test)}: how many elements a tuple has cannot depend on it")
         return made.taken
 
     @step
@@ -171,8 +171,8 @@ class Steps:
     @step
     def formatted(self, value: Any, conversion: int, spec: Any) -> str:
         if not is_static(value):
-            raise LanguageTypeError(f"an f-string shows compile-time values only, not {type_name(value)}; print run-time "
-                            "values with tl.device_print")
+            raise LanguageTypeError(f"an f-string shows compile-time values only, not {type_name(value)}; print "
+                                    "run-time values with tl.device_print")
         plain = to_python(value)
         if conversion >= 0:
             plain = _CONVERSIONS[chr(conversion)](plain)
@@ -217,15 +217,15 @@ class Steps:
         """`name: tl.constexpr`, which must be new."""
         if name in now:
             was = self.history.line(name).replace("a parameter", "a parameter of the function")
-            raise LanguageTypeError(f"{name} is already defined. constexpr cannot be reassigned: it was {was}; use another "
-                            "name")
+            raise LanguageTypeError(f"{name} is already defined. constexpr cannot be reassigned: it was {was}; use "
+                                    "another name")
 
     @step
     def known(self, name: str, value: Any) -> Any:
         """The value of a name declared `tl.constexpr`."""
         if isinstance(value, tensor):
-            raise LanguageTypeError(f"{name} is declared tl.constexpr, but its value is {type_name(value)}, which is known "
-                            "only at run time; leave the annotation out")
+            raise LanguageTypeError(f"{name} is declared tl.constexpr, but its value is {type_name(value)}, which is "
+                                    "known only at run time; leave the annotation out")
         self.history.assigned[name] = self.builder.location
         return from_python(value)
 

@@ -28,7 +28,8 @@ def unknown_keyword(kernel: str, name: str, parameters: Iterable[str]) -> KeyErr
     known = [*parameters, *sorted(NAMES)]
     near = difflib.get_close_matches(name, known, 3, 0.6)
     hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"parameters and options: {', '.join(known)}"
-    return UnknownKeywordError(f"Keyword argument {name} was specified but unrecognised (in a launch of {kernel}); {hint}")
+    return UnknownKeywordError(f"Keyword argument {name} was specified but unrecognised (in a launch of {kernel}); "
+                               f"{hint}")
 
 
 class UnknownKeywordError(KeyError):
