@@ -19,8 +19,7 @@ from tilewright.frontend.values import is_number, is_tuple, same_static, type_na
 from tilewright.interpret.instrument import BranchFacts, LoopFacts
 from tilewright.language import semantic
 from tilewright.language.builder import Builder
-from tilewright.language.core import constexpr, tensor
-from tilewright.language.errors import LanguageTypeError
+from tilewright.language.core import LanguageTypeError, constexpr, tensor
 from tilewright.language.promotion import literal_type
 from tilewright.language.values import to_tensor
 

@@ -38,8 +38,7 @@ from tilewright.interpret.instrument import BranchFacts, Instrumented, LoopFacts
 from tilewright.ir import fp
 from tilewright.language import semantic
 from tilewright.language.casting import cast
-from tilewright.language.core import constexpr, dtype, int32, tensor
-from tilewright.language.errors import LanguageTypeError
+from tilewright.language.core import LanguageTypeError, constexpr, dtype, int32, tensor
 from tilewright.language.values import constant, to_tensor
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -160,7 +159,7 @@ class Steps:
         """The `if` of a comprehension."""
         made = Choice(self.builder, test)
         if made.run_time:
-            raise LanguageTypeError(f"the `if` of a comprehension must be known at compile time, but it is "
+            raise LanguageTypeError("the `if` of a comprehension must be known at compile time, but it is "
                                     f"{type_name(test)}: how many elements a tuple has cannot depend on it")
         return made.taken
 
@@ -278,7 +277,7 @@ class Steps:
             return Unrolled(iter(items_of(iterable)))
         if not isinstance(iterable, tl.range):
             raise LanguageTypeError("a `for` goes over range, tl.range, tl.static_range or a tuple, not over "
-                                    f"{type_name(iterable)}")
+                            f"{type_name(iterable)}")
         facts, line = self._loop(number), self.builder.location.line
         if not facts.target:
             raise LanguageTypeError("the target of a run-time loop is one name: it counts integers")
