@@ -15,6 +15,7 @@ from tilewright.analysis.written import Written
 from tilewright.language.options import Options
 from tilewright.runtime.arguments import CPU, ELEMENTS, Pointer
 from tilewright.runtime.grid import Grid, normalise
+from tilewright.runtime.resources import KernelResources, fast_memory_of
 from tilewright.runtime.specialize import Atom, Specializer
 from tilewright.targets.base import CodeObject, LoadedKernel, Target
 
@@ -117,7 +118,7 @@ class Stages(Mapping[str, str]):
         return sum(1 for _ in self)
 
 
-class CompiledKernel:
+class CompiledKernel(KernelResources):
     """Machine code of one specialisation, in memory.  `compiled[grid](*all_arguments)` launches it again."""
 
     def __init__(self, code: CodeObject, target: Target, options: Options, specializer: Specializer,
@@ -130,7 +131,7 @@ class CompiledKernel:
         names = code.metadata["param_names"]
         self.metadata = KernelMetadata(
             name, code.target, options.num_warps, options.num_stages, options.num_ctas, options.maxnreg,
-            options.debug, options.enable_fp_fusion, code.metadata.get("shared_bytes", 0),
+            options.debug, options.enable_fp_fusion, fast_memory_of(code.metadata["scratch_bytes"]),
             tuple(names[i] for i in sorted(written.params)))
         self._names = names
         self._loaded: LoadedKernel = target.load(code)
