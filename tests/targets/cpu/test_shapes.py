@@ -49,7 +49,8 @@ def test_split_and_reshape_to_scalars():
         p, q = b.op("split", b.load(flat(b, x, 2)))
         b.store(o, b.op("add_f", p, b.op("mul_f", q, q)))
         b.store(b.at(o, b.const(1)), b.op("reshape", b.load(flat(b, b.at(x, b.const(1)), 1)), shape=()))
-    both(kernel([("x", ptr(F32)), ("o", ptr(F32))], body), (1,), [np.array([2, 3], np.float32), np.zeros(2, np.float32)])
+    both(kernel([("x", ptr(F32)), ("o", ptr(F32))], body), (1,),
+         [np.array([2, 3], np.float32), np.zeros(2, np.float32)])
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
