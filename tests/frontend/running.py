@@ -77,3 +77,17 @@ def agrees_with_python(function, points=POINTS):
     expected = [function(a, b) for a, b in points]
     assert out.tolist() == expected
     return module
+
+
+def results(fn, count=1, dtype=np.float32, debug=False, write=None, **args):
+    """What a kernel with the pointer parameter `out` stores there; other run-time arguments are (type, value) pairs."""
+    fn = fn if isinstance(fn, SourceFunction) else SourceFunction(fn)
+    out = np.zeros(count, dtype)
+    names = {"float32": "*fp32", "int32": "*i32", "int64": "*i64", "float16": "*fp16", "uint32": "*u32"}
+    specs = {n: v[0] if isinstance(v, tuple) and isinstance(v[0], str) else v for n, v in args.items()}
+    module = compiled(fn, debug, **{p.name: names[out.dtype.name] if p.name == "out" else specs[p.name]
+                                    for p in fn.params if p.name == "out" or p.name in specs})
+    given = [out if p.name == "out" else args[p.name][1] for p in fn.params
+             if p.name == "out" or (isinstance(args.get(p.name), tuple) and isinstance(args[p.name][0], str))]
+    launch(module, (1,), *given, write=write)
+    return out.tolist()

@@ -277,6 +277,15 @@ def test_memory_is_checked():
     assert f":{line_of(out_of_bounds, 'tl.store')}" in str(caught.value)
 
 
+def test_read_only_arrays_are_not_written():
+    x = np.zeros(5, np.int32)
+    x.setflags(write=False)
+    with pytest.raises(InterpreterError, match="element 0 of 'x', which is read-only") as caught:
+        out_of_bounds[(1,)](x, 5)
+    assert f":{line_of(out_of_bounds, 'tl.store')}" in str(caught.value)
+    assert not x.any()
+
+
 @triton.jit
 def asserts(x, n):
     tl.device_assert(tl.program_id(0) < n, "too many programs")

@@ -272,3 +272,9 @@ def test_bools_in_memory(launch):
     x, out = np.array([True, False, True, False], np.bool_), np.ones(4, np.bool_)
     launch(bools, (1,), x, out, N=4)
     assert out.tolist() == [False, True, False, False]
+
+
+def test_any_byte_but_zero_is_true(launch):
+    x, out = np.array([0, 1, 2, 255], np.uint8), np.ones(4, np.bool_)
+    launch(bools, (1,), x.view(np.bool_), out, N=4)
+    assert out.view(np.uint8).tolist() == [1, 0, 0, 0]

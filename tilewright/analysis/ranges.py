@@ -142,9 +142,14 @@ class Ranges(Forward[Interval]):
         return a.union(b)
 
     def widen(self, value: Value, old: Interval, new: Interval) -> Interval:
+        """A bound that moves goes to 0, where many stay, and then to the end of the type."""
         limits = whole(value.type)
-        return Interval(old.low if new.low >= old.low else limits.low,
-                        old.high if new.high <= old.high else limits.high)
+        low, high = new.low, new.high
+        if low < old.low:
+            low = 0 if low >= 0 else limits.low
+        if high > old.high:
+            high = 0 if high <= 0 else limits.high
+        return Interval(low, high)
 
     def index(self, loop: Op) -> Interval:
         lower, upper, step = (self.fact(v) for v in loop.operands[:3])

@@ -4,7 +4,7 @@ A side is what was traced on one path: its ops, and variables and exits at its e
 what is needed afterwards and differs, and the flags of exits (`exits.py` has the rules).  A variable that has a value
 on one side only, or values that cannot meet, has none afterwards; reading it is an error that says why.
 Two run-time types that differ are an error at once, if the variable is still needed.
-Tests: tests/frontend/test_branches.py.
+Tests: tests/frontend/test_control_flow.py, tests/frontend/test_structure.py.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ one flag holds at run time.  The rules, in `branches.py` and `loops.py`:
 * `continue` ends at the end of the loop's body, `break` and `return` end the loop: a `for` that has one becomes a
   `while` that carries the flag, and the returned value (zero until it is known).
 
-Tests: tests/frontend/test_exits.py.
+Tests: tests/frontend/test_control_flow.py, tests/frontend/test_structure.py.
 """
 
 from __future__ import annotations

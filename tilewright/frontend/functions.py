@@ -3,7 +3,7 @@
 A device function is traced once for each combination of run-time types and compile-time values, whatever the call
 site; the call passes its tensors and gets tensors back, everything static is in the specialisation.  `Specialisation`
 keeps the shape of the returned value, so that a constexpr result stays one.
-Tests: tests/frontend/test_functions.py.
+Tests: tests/frontend/test_calls.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a kernel cannot contain, and what to write instead: the words for both engines that read source.
 
-Tests: tests/errors/syntax.py.
+Tests: tests/errors/statements.py.
 """
 
 from __future__ import annotations

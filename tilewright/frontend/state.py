@@ -3,7 +3,7 @@
 The tracer of a function is one object, put together from topics: `State` (here), `Expressions`, `Branches`, `Loops`,
 `Statements`.  An error without a place that is raised in a language meaning gets that of the innermost expression or
 statement around it; it stays as the `__cause__`.
-Tests: tests/errors/, tests/frontend/test_errors.py.
+Tests: tests/errors/.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ from tilewright.ir.types import Pointer, Type, element_of, shape_of, storage_dty
 
 Array = np.ndarray[Any, Any]
 
-DEFAULT_BUDGET = 64 << 20       # bytes; a batch that fits a cache is faster than one as large as memory allows
+DEFAULT_BUDGET = 32 << 20       # bytes; a batch that fits a cache is faster than one as large as memory allows
 
 
 def run(module: Module, grid: Sequence[int], args: Sequence[object], memory: Memory, *,
@@ -130,12 +130,12 @@ class Engine:
 
     def evaluate(self, op: Op, frame: Frame) -> tuple[Array, ...]:
         """One op by its row's meaning, its operands bound in `frame`; failures get the op's location."""
-        outer = self._op, self._frame, self.location
-        self._op, self._frame, self.location = op, frame, op.loc
         if op.row.ref is None:
             raise InternalError(f"{op.loc}: the interpreter has no meaning for {op.name}")
         call = Call([frame.get(v) for v in op.operands], [v.type for v in op.operands],
                     [v.type for v in op.results], op.attrs, op.regions, self)
+        outer = self._op, self._frame, self.location
+        self._op, self._frame, self.location = op, frame, op.loc
         try:
             results = op.row.ref(call)
         except MemoryAccessError as error:
@@ -144,8 +144,9 @@ class Engine:
             raise
         except Exception as error:
             raise InterpreterError(render(f"{op.name}: {error}", op.loc)) from error
+        finally:
+            self._op, self._frame, self.location = outer
         self._check(op, frame, results)
-        self._op, self._frame, self.location = outer
         return results
 
     def _check(self, op: Op, frame: Frame, results: tuple[Array, ...]) -> None:

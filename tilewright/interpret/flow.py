@@ -19,7 +19,7 @@ from tilewright.frontend.values import is_number, is_tuple, same_static, type_na
 from tilewright.interpret.instrument import BranchFacts, LoopFacts
 from tilewright.language import semantic
 from tilewright.language.builder import Builder
-from tilewright.language.core import constexpr, tensor
+from tilewright.language.core import LanguageTypeError, constexpr, tensor
 from tilewright.language.promotion import literal_type
 from tilewright.language.values import to_tensor
 
@@ -78,12 +78,13 @@ class Branch(Choice):
         self._history = history
         self._names = (facts.then, facts.otherwise) if self.taken else (facts.otherwise, facts.then)
         self._live = facts.live
+        self._other_goes_on = facts.go_on[bool(self.taken)]
         self._before = {n: before[n] for names in self._names for n in names if n in before}
         self._line = line
 
     def close(self, after: Variables) -> None:
         """The branch has ended: join what its sides give."""
-        if not self.run_time:
+        if not self.run_time or not self._other_goes_on:
             return
         for name in self._names[0]:
             if name in after and name in self._live:
@@ -117,8 +118,8 @@ class Branch(Choice):
                    f"{type_name(fails)} if not; a variable has one type after an `if`: convert one of the two, or use "
                    "two names")
         if isinstance(now, tensor) and isinstance(before, tensor):
-            raise TypeError(f"Mismatched type for {name} between then block ({type_name(holds)}) and else block "
-                            f"({type_name(fails)}): {message}")
+            raise LanguageTypeError(f"Mismatched type for {name} between then block ({type_name(holds)}) and else "
+                                    f"block ({type_name(fails)}): {message}")
         self._drop(name, message)
 
     def _drop(self, name: str, reason: str) -> None:
@@ -126,7 +127,7 @@ class Branch(Choice):
         self._history.gone[name] = reason
 
 
-class TypeChange(TypeError):
+class TypeChange(LanguageTypeError):
     """A loop that changes the type of a variable, `name`."""
 
     def __init__(self, name: str, message: str) -> None:

@@ -38,7 +38,7 @@ from tilewright.interpret.instrument import BranchFacts, Instrumented, LoopFacts
 from tilewright.ir import fp
 from tilewright.language import semantic
 from tilewright.language.casting import cast
-from tilewright.language.core import constexpr, dtype, int32, tensor
+from tilewright.language.core import LanguageTypeError, constexpr, dtype, int32, tensor
 from tilewright.language.values import constant, to_tensor
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -159,8 +159,8 @@ class Steps:
         """The `if` of a comprehension."""
         made = Choice(self.builder, test)
         if made.run_time:
-            raise TypeError(f"the `if` of a comprehension must be known at compile time, but it is {type_name(test)}: "
-                            "how many elements a tuple has cannot depend on it")
+            raise LanguageTypeError("the `if` of a comprehension must be known at compile time, but it is "
+                                    f"{type_name(test)}: how many elements a tuple has cannot depend on it")
         return made.taken
 
     @step
@@ -171,8 +171,8 @@ class Steps:
     @step
     def formatted(self, value: Any, conversion: int, spec: Any) -> str:
         if not is_static(value):
-            raise TypeError(f"an f-string shows compile-time values only, not {type_name(value)}; print run-time "
-                            "values with tl.device_print")
+            raise LanguageTypeError(f"an f-string shows compile-time values only, not {type_name(value)}; print "
+                                    "run-time values with tl.device_print")
         plain = to_python(value)
         if conversion >= 0:
             plain = _CONVERSIONS[chr(conversion)](plain)
@@ -217,15 +217,15 @@ class Steps:
         """`name: tl.constexpr`, which must be new."""
         if name in now:
             was = self.history.line(name).replace("a parameter", "a parameter of the function")
-            raise TypeError(f"{name} is already defined. constexpr cannot be reassigned: it was {was}; use another "
-                            "name")
+            raise LanguageTypeError(f"{name} is already defined. constexpr cannot be reassigned: it was {was}; use "
+                                    "another name")
 
     @step
     def known(self, name: str, value: Any) -> Any:
         """The value of a name declared `tl.constexpr`."""
         if isinstance(value, tensor):
-            raise TypeError(f"{name} is declared tl.constexpr, but its value is {type_name(value)}, which is known "
-                            "only at run time; leave the annotation out")
+            raise LanguageTypeError(f"{name} is declared tl.constexpr, but its value is {type_name(value)}, which is "
+                                    "known only at run time; leave the annotation out")
         self.history.assigned[name] = self.builder.location
         return from_python(value)
 
@@ -241,9 +241,9 @@ class Steps:
     @step
     def unpack(self, value: Any, count: int) -> Sequence[Any]:
         if not is_tuple(value):
-            raise TypeError(f"cannot unpack {type_name(value)} into {count} names; only tuples can be unpacked")
+            raise LanguageTypeError(f"cannot unpack {type_name(value)} into {count} names; only tuples can be unpacked")
         if len(value) != count:
-            raise TypeError(f"cannot unpack a tuple of {len(value)} into {count} names")
+            raise LanguageTypeError(f"cannot unpack a tuple of {len(value)} into {count} names")
         return list(value)
 
     @step
@@ -276,11 +276,11 @@ class Steps:
         if is_tuple(iterable):
             return Unrolled(iter(items_of(iterable)))
         if not isinstance(iterable, tl.range):
-            raise TypeError("a `for` goes over range, tl.range, tl.static_range or a tuple, not over "
+            raise LanguageTypeError("a `for` goes over range, tl.range, tl.static_range or a tuple, not over "
                             f"{type_name(iterable)}")
         facts, line = self._loop(number), self.builder.location.line
         if not facts.target:
-            raise TypeError("the target of a run-time loop is one name: it counts integers")
+            raise LanguageTypeError("the target of a run-time loop is one name: it counts integers")
         start, indices = self._indices(iterable)
         return CountedLoop(self.builder, facts, now, line, self.history, start, indices)
 
@@ -291,7 +291,7 @@ class Steps:
         for name, value in (("start", r.start), ("end", r.end), ("step", r.step)):
             part = to_tensor(self.builder, value)
             if part.shape or not isinstance(part.dtype, dtype) or not part.dtype.is_int():
-                raise TypeError(f"the {name} of a range must be an integer scalar, not {type_name(part)}")
+                raise LanguageTypeError(f"the {name} of a range must be an integer scalar, not {type_name(part)}")
             kind = semantic.join_types(kind, part.dtype)
             parts.append(part)
         start, end, stride = (cast(self.builder, part, kind) for part in parts)

@@ -38,8 +38,8 @@ def parse_module(text: str, file: str = "<ir>", *, check: bool = True, own_locat
                  parse_layout: LayoutParser | None = None) -> Module:
     """The module that `text` describes.
 
-    `own_locations` gives ops without a `loc` the place in `text` itself.  `parse_layout` reads the layouts of tile
-    types, which this layer does not know.
+    `own_locations` gives ops and functions without a `loc` the place in `text` itself.  `parse_layout` reads the
+    layouts of tile types, which this layer does not know.
     """
     return _Parser(Cursor(text, file), check, own_locations, parse_layout).module()
 
@@ -95,7 +95,7 @@ class _Parser:
         found[name] = self._value(None) if cursor.take("=") else True
 
     def _function(self) -> Function:
-        cursor = self._cursor
+        cursor, start = self._cursor, self._cursor.at
         self._values, self._gone, self._ahead = {}, {}, {}
         name = self._symbol()
         cursor.expect("(")
@@ -105,7 +105,7 @@ class _Parser:
             cursor.expect("(")
             results = tuple(cursor.listed(self.type, ")"))
         flags = self._record(Function, ("name", "param_names", "body", "result_types", "param_facts", "loc"))
-        loc = self._location()
+        loc = self._location(start)
         body = Block(tuple(p for p, _, _ in params), self._ops())
         facts = tuple(f for _, _, f in params)
         return Function(name, tuple(n for _, n, _ in params), body, results,
@@ -175,6 +175,7 @@ class _Parser:
         types_at = cursor.at
         types: list[Type] = []
         if cursor.take(":"):
+            types_at = cursor.at
             types.append(self.type())
             while cursor.take(","):
                 types.append(self.type())
@@ -196,6 +197,8 @@ class _Parser:
             return operands
         optional = {o.name for o in row.operands if o.optional}
         following = False
+        if "\n" in cursor.text[cursor.last_end:cursor.at]:
+            return operands         # what stands in the next line is the next op's
         while True:
             start = cursor.at
             named = NAME.match(cursor.text, start)

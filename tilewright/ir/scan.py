@@ -35,10 +35,13 @@ class Cursor:
 
     def __init__(self, text: str, file: str) -> None:
         self.text, self.file, self.at = text, file, 0
+        self.last_end = 0       # the end of what was matched last, without the space behind it
         self._line_starts = [0, *(m.end() for m in re.finditer("\n", text))]
         self.skip()
 
     def skip(self) -> None:
+        """Step over space and comments."""
+        self.last_end = self.at
         match = _SPACE.match(self.text, self.at)
         assert match is not None    # the pattern matches the empty text
         self.at = match.end()

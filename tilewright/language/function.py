@@ -253,7 +253,8 @@ def _definition_at(lines: Sequence[str], first: int, name: str) -> ast.FunctionD
     node = body[0] if body else None
     if not isinstance(node, ast.FunctionDef) or node.name != name:
         return None
-    return ast.increment_lineno(node, shift)
+    ast.increment_lineno(node, shift)
+    return node if min([node.lineno, *(d.lineno for d in node.decorator_list)]) == first else None
 
 
 class ConstexprFunction:

@@ -1,7 +1,7 @@
 """`tl.load` and `tl.store` (semantics §5), with the safer rules of docs/design.md.
 
 Pointer, mask and `other`/value broadcast to one another as in NumPy; a scalar pointer takes scalars only.  A masked
-lane without `other` is zero.  int1 elements are bytes in memory: loads compare with 0, stores write 0 or 1.
+lane without `other` is zero.
 Tests: tests/lang/test_memory.py.
 """
 
@@ -13,12 +13,12 @@ from tilewright.ir.ops.attributes import Cache, Eviction
 from tilewright.language.broadcasting import broadcast_all
 from tilewright.language.builder import Builder
 from tilewright.language.builtin import builtin, tensor_member
-from tilewright.language.casting import bitcast, cast, is_nonzero
+from tilewright.language.casting import cast
 from tilewright.language.constexpr import unwrap
 from tilewright.language.errors import LanguageTypeError, LanguageValueError
 from tilewright.language.operators import as_type
 from tilewright.language.tensor import tensor
-from tilewright.language.types import Scalar, dtype, int1, int8, pointer_type
+from tilewright.language.types import Scalar, dtype, int1, pointer_type
 from tilewright.language.values import describe, emit, is_literal, known, known_bool, shape, to_tensor, with_dtype
 
 _LOAD_CACHES = ("ca", "cg", "cs", "cv")
@@ -53,16 +53,7 @@ def load(pointer: Any, mask: Any = None, other: Any = None, boundary_check: Any 
         names.append("other")
     _refuse_blocks_for_scalar_pointer(operands, names)
     operands = broadcast_all(_builder, operands, names)
-    if element != int1:
-        return emit(_builder, "load", operands, with_dtype(operands[0], element), attrs)
-    return _load_bool(_builder, operands, attrs)
-
-
-def _load_bool(builder: Builder, operands: list[tensor], attrs: dict[str, Any]) -> tensor:
-    operands[0] = _as_bytes(builder, operands[0])
-    if attrs["has_other"]:
-        operands[2] = cast(builder, operands[2], int8)
-    return is_nonzero(builder, emit(builder, "load", operands, with_dtype(operands[0], int8), attrs))
+    return emit(_builder, "load", operands, with_dtype(operands[0], element), attrs)
 
 
 @builtin
@@ -87,8 +78,6 @@ def store(pointer: Any, value: Any, mask: Any = None, boundary_check: Any = (), 
         names.append("mask")
     _refuse_blocks_for_scalar_pointer(operands, names)
     operands = broadcast_all(_builder, operands, names)
-    if element == int1:
-        operands[0], operands[1] = _as_bytes(_builder, operands[0]), cast(_builder, operands[1], int8)
     _builder.emit("store", [x.handle for x in operands], attrs)
 
 
@@ -107,10 +96,6 @@ def _pointer_operand(pointer: Any, what: str) -> tensor:
 def _pointee(pointer: tensor) -> Scalar:
     assert isinstance(pointer.dtype, pointer_type)
     return pointer.dtype.element_ty
-
-
-def _as_bytes(builder: Builder, pointer: tensor) -> tensor:
-    return bitcast(builder, pointer, pointer_type(int8, const=pointer.dtype.is_const()))
 
 
 def _mask_operand(builder: Builder, mask: Any) -> tensor:

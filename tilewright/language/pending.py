@@ -29,7 +29,8 @@ _METHODS = ("advance", "associative_scan", "atomic_add", "atomic_and", "atomic_c
             "flip", "gather", "histogram", "sort")
 
 
-def _pending(name: str, cure: str) -> Builtin:
+def pending(name: str, cure: str = "") -> Builtin:
+    """A builtin that says on use that `tl.{name}` is not there yet."""
     def meaning(*args: Any, _builder: Builder, **kwargs: Any) -> Any:
         raise NotYetImplementedError(f"tl.{name} is not implemented yet by this version{'; ' + cure if cure else ''}")
 
@@ -38,6 +39,6 @@ def _pending(name: str, cure: str) -> Builtin:
     return Builtin(meaning)
 
 
-PENDING: dict[str, Builtin] = {name: _pending(name, cure) for name, cure in _NAMES.items()}
+PENDING: dict[str, Builtin] = {name: pending(name, cure) for name, cure in _NAMES.items()}
 for _method in _METHODS:
     tensor_member(PENDING[_method])

@@ -160,7 +160,8 @@ def read_data_ptr(thing: Any) -> Pointer:
     """An object with `data_ptr()` and `dtype` only; where it does not tell its extent, it may reach everything."""
     element, size = element_of_dtype(thing.dtype)
     address = int(thing.data_ptr())
-    device = str(getattr(thing, "device", CPU)).partition(":")[0]
+    device = str(getattr(thing, "device", CPU))
+    device = CPU if device.partition(":")[0] == CPU else device
     if hasattr(thing, "shape") and callable(getattr(thing, "stride", None)):
         low, high = extent(address, thing.shape, [s * size for s in thing.stride()], size)
         return Pointer(element, address, low, high, True, device)

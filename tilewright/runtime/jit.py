@@ -196,7 +196,7 @@ class JITFunction(SourceFunction, KernelInterface):
             target = DEVICES.cpu(settings["num_threads"])
             lowered = entry.lowered.with_facts(*facts)
             code = finish(lowered, target, check=settings["check"], dump=self._dump(settings))
-            kernel = CompiledKernel(code, target.load(code), lowered.options, self.specializer, split.atoms, facts,
+            kernel = CompiledKernel(code, target, lowered.options, self.specializer, split.atoms, facts,
                                     lowered.written, self._kernel_name(split, values))
             entry.kernels[facts] = kernel
             return kernel

@@ -7,7 +7,7 @@ Tests: tests/runtime/test_launch.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn
 
@@ -16,7 +16,7 @@ from tilewright.language.options import Options
 from tilewright.runtime.arguments import CPU, ELEMENTS, Pointer
 from tilewright.runtime.grid import Grid, normalise
 from tilewright.runtime.specialize import Atom, Specializer
-from tilewright.targets.base import CodeObject, LoadedKernel
+from tilewright.targets.base import CodeObject, LoadedKernel, Target
 
 WIDE_ELEMENTS = 2**30
 _SIZES = dict(ELEMENTS.values())
@@ -39,9 +39,14 @@ def facts_of(pointers: Pointers, written: Written) -> Facts:
     for slot, p in pointers:
         if slot in written.params:
             for other_slot, other in pointers:
-                if p.low < other.high and other.low < p.high and other_slot != slot:
+                if p.low < other.high and other.low < p.high and other_slot != slot and _both_reach(p, other):
                     return Facts(False, wide)
     return Facts(True, wide)
+
+
+def _both_reach(a: Pointer, b: Pointer) -> bool:
+    """Whether neither is empty."""
+    return a.low < a.high and b.low < b.high
 
 
 def check_writable(kernel: str, names: Sequence[str], pointers: Pointers, written: Written) -> None:
@@ -54,7 +59,9 @@ def check_writable(kernel: str, names: Sequence[str], pointers: Pointers, writte
 
 def check_devices(kernel: str, names: Sequence[str], pointers: Pointers) -> None:
     """The error for tensors that are not all in the CPU's memory."""
-    devices = {p.device: names[slot] for slot, p in reversed(pointers)}
+    devices: dict[str, str] = {}
+    for slot, p in pointers:
+        devices.setdefault(p.device, names[slot])
     if len(devices) > 1:
         _refuse_mixed(kernel, devices)
     for device, name in devices.items():
@@ -85,14 +92,34 @@ class KernelMetadata:
     written_params: tuple[str, ...]
 
 
+class Stages(Mapping[str, str]):
+    """The stages of a kernel as texts; those that cost time are made when they are asked for."""
+
+    def __init__(self, code: CodeObject, target: Target) -> None:
+        self._code = code
+        self._target = target
+        self._texts = dict(code.texts)
+
+    def __getitem__(self, name: str) -> str:
+        if name not in self._texts and name in self._target.listings:
+            self._texts[name] = self._target.listing(self._code, name)
+        return self._texts[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys((*self._code.texts, *self._target.listings)))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
 class CompiledKernel:
     """Machine code of one specialisation, in memory.  `compiled[grid](*all_arguments)` launches it again."""
 
-    def __init__(self, code: CodeObject, loaded: LoadedKernel, options: Options, specializer: Specializer,
+    def __init__(self, code: CodeObject, target: Target, options: Options, specializer: Specializer,
                  atoms: tuple[Atom, ...], facts: Facts, written: Written, name: str) -> None:
         self.code = code
         self.name = name
-        self.asm: Mapping[str, str | bytes] = code.texts
+        self.asm: Mapping[str, str] = Stages(code, target)
         self.facts = facts
         self.written = written
         names = code.metadata["param_names"]
@@ -101,7 +128,7 @@ class CompiledKernel:
             options.debug, options.enable_fp_fusion, code.metadata.get("shared_bytes", 0),
             tuple(names[i] for i in sorted(written.params)))
         self._names = names
-        self._loaded = loaded
+        self._loaded: LoadedKernel = target.load(code)
         self._specializer = specializer
         self._atoms = atoms
 

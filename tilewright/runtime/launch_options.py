@@ -28,11 +28,12 @@ def unknown_keyword(kernel: str, name: str, parameters: Iterable[str]) -> KeyErr
     known = [*parameters, *sorted(NAMES)]
     near = difflib.get_close_matches(name, known, 3, 0.6)
     hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"parameters and options: {', '.join(known)}"
-    return _Readable(f"Keyword argument {name} was specified but unrecognised (in a launch of {kernel}); {hint}")
+    return UnknownKeywordError(f"Keyword argument {name} was specified but unrecognised (in a launch of {kernel}); "
+                               f"{hint}")
 
 
-class _Readable(KeyError):
-    """A KeyError that shows its message as it is, without the quotes of `repr`."""
+class UnknownKeywordError(KeyError):
+    """A keyword of a launch that means nothing; shown without the quotes that a KeyError has."""
 
     def __str__(self) -> str:
         return str(self.args[0])

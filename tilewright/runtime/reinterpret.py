@@ -1,6 +1,6 @@
 """`reinterpret`: a tensor's memory with another element type of the same size.
 
-Tests: tests/runtime/test_reinterpret.py.
+Tests: tests/runtime/test_face.py.
 """
 
 from __future__ import annotations

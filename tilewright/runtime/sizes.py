@@ -1,4 +1,4 @@
-"""Small functions on sizes, for grids and compile-time values.  Tests: tests/runtime/test_sizes.py."""
+"""Small functions on sizes, for grids and compile-time values.  Tests: tests/runtime/test_face.py."""
 
 from __future__ import annotations
 

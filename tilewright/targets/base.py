@@ -61,3 +61,9 @@ class Target(ABC):
     @abstractmethod
     def load(self, code: CodeObject) -> LoadedKernel:
         """Map the code into this process."""
+
+    listings: tuple[str, ...] = ()      # texts that `listing` makes when somebody asks, such as assembly
+
+    def listing(self, code: CodeObject, name: str) -> str:
+        """The text `name`, one of `listings`, of compiled code."""
+        raise KeyError(name)

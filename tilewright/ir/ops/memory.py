@@ -1,7 +1,8 @@
 """Pointer arithmetic, loads and stores.
 
-A masked load without `other` gives zero in masked lanes (docs/design.md, Safer rules).  All lanes of a load are read
-before any later store of the same program is done, and a program sees its own stores.
+An i1 is a byte in memory: a load compares it with 0, a store writes 0 or 1.  A masked load without `other` gives zero
+in masked lanes (docs/design.md, Safer rules).  All lanes of a load are read before any later store of the same program
+is done, and a program sees its own stores.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from tilewright.diagnostics import Location
 from tilewright.ir.types import Type
 
 if TYPE_CHECKING:
@@ -93,8 +94,11 @@ class Attribute:
 class Machine(Protocol):
     """What effectful and structured rows ask of the interpreter that runs them.  Arrays lead with programs.
 
-    `signed` has a flag for each printed value: whether its integers are shown as signed.
+    `location` is that of the op that runs.  `signed` has a flag for each printed value: whether its integers are
+    shown as signed.
     """
+
+    location: Location
 
     def program_id(self, axis: int) -> Array: ...
     def num_programs(self, axis: int) -> Array: ...

@@ -1,4 +1,8 @@
-"""`tl.extra`: functions beyond the language's own.
+"""`tl.extra`: functions beyond the language's own: `libdevice`, also under `cuda`.
 
-Tests: tests/lang/test_surface.py.
+Tests: tests/lang/test_libdevice.py.
 """
+
+from tilewright.language.extra import cuda, libdevice
+
+__all__ = ["cuda", "libdevice"]

@@ -49,6 +49,13 @@ class CpuTarget(Target):
         compiled = compile_object(generated.text, self.machine)
         return CodeObject(self.name, module.entry_name, compiled.binary, {"llir": generated.text}, generated.metadata)
 
+    listings = ("asm",)
+
+    def listing(self, code: CodeObject, name: str) -> str:
+        if name not in self.listings:
+            raise KeyError(name)
+        return compile_object(code.texts["llir"], self.machine).assembly()
+
     def load(self, code: CodeObject) -> LoadedKernel:
         if self._host is None:
             self._host = PortableHost(self._threads)

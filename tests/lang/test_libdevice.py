@@ -1,0 +1,88 @@
+"""tl.extra.libdevice: exact functions bit for bit, types, names that are not there yet."""
+
+import math
+
+import numpy as np
+import pytest
+
+from tests.lang.recorder import call, evaluate, trace
+from tilewright import language as tl
+from tilewright.language.extra import cuda, libdevice
+
+NAN, INF = float("nan"), float("inf")
+X = [0.0, -0.0, 0.5, -0.5, 1.5, 2.5, -2.5, 0.49999997, -0.49999997, 1e10, -3.75, 4194304.5, 8388609.0, INF, -INF, NAN]
+
+
+def of(name, *arguments, kind="fp32"):
+    return evaluate(lambda b, *x: call(b, getattr(libdevice, name), *x), *((a, kind) for a in arguments))
+
+
+@pytest.mark.parametrize("kind, dtype", [("fp32", np.float32), ("fp64", np.float64)])
+@pytest.mark.parametrize("name, reference", [
+    ("trunc", np.trunc), ("rint", np.rint), ("nearbyint", np.rint), ("floor", np.floor), ("ceil", np.ceil),
+    ("isnan", np.isnan), ("isinf", np.isinf), ("signbit", np.signbit), ("abs", np.abs), ("sqrt_rn", np.sqrt),
+    ("rcp_rn", np.reciprocal), ("round", lambda x: np.copysign(np.where(np.abs(x - np.trunc(x)) >= 0.5, np.ceil(
+        np.abs(x)), np.floor(np.abs(x))), x)),
+])
+def test_exact_functions_of_one_operand(kind, dtype, name, reference):
+    with np.errstate(all="ignore"):
+        want = reference(np.array(X, dtype))
+    got = of(name, X, kind=kind)
+    np.testing.assert_array_equal(got, want)
+    if want.dtype != np.bool_:
+        numbers = ~np.isnan(want)
+        assert np.signbit(got)[numbers].tolist() == np.signbit(want)[numbers].tolist()
+
+
+@pytest.mark.parametrize("name, reference", [
+    ("copysign", np.copysign), ("add_rn", np.add), ("sub_rn", np.subtract), ("mul_rn", np.multiply),
+    ("div_rn", np.divide), ("fmod", np.fmod), ("fast_dividef", np.divide),
+    ("fdim", lambda x, y: np.where(x <= y, np.float32(0), x - y)),
+])
+def test_exact_functions_of_two_operands(name, reference):
+    x, y = (v.ravel().astype(np.float32) for v in np.meshgrid(X, X))
+    with np.errstate(all="ignore"):
+        want = reference(x, y)
+    np.testing.assert_array_equal(of(name, x, y), want)
+
+
+@pytest.mark.parametrize("name", ["exp", "log", "sin", "cos", "tanh", "sqrt", "erf", "fast_expf", "fast_tanhf"])
+def test_elementary_functions(name):
+    plain = name.removeprefix("fast_").removesuffix("f") if name.startswith("fast") else name
+    got = of(name, [0.25, 1.5])
+    np.testing.assert_allclose(got, [getattr(math, plain)(v) for v in (0.25, 1.5)], rtol=3e-7)
+
+
+def test_finite_is_named_by_type():
+    assert of("finitef", [1.0, INF, NAN]).tolist() == [True, False, False]
+    assert of("isfinited", [1.0, -INF, NAN], kind="fp64").tolist() == [True, False, False]
+    with pytest.raises(TypeError, match=r"Expected dtype \['fp32'\] but got fp64: tl.extra.libdevice.finitef"):
+        trace(lambda b, x: call(b, libdevice.finitef, x), "fp64")
+
+
+def test_bits():
+    assert of("float_as_int", [1.0, -0.0]).tolist() == [0x3F800000, -2**31]
+    assert of("float_as_uint", [-0.0]).tolist() == [2**31]
+    assert of("int_as_float", [0x3F800000], kind="int32").tolist() == [1.0]
+    assert of("uint_as_float", [0x40000000], kind="uint32").tolist() == [2.0]
+    assert of("saturatef", [-1.0, 0.25, 7.0, NAN]).tolist() == [0.0, 0.25, 1.0, 0.0]
+    assert float(of("fma", [1.0 + 2.0**-12], [1.0 + 2.0**-12], [-1.0])[0]) == float(np.float32(2.0**-11 + 2.0**-24))
+
+
+def test_types():
+    for kind in ("fp16", "int32"):
+        with pytest.raises(TypeError, match="Expected dtype"):
+            trace(lambda b, x: call(b, libdevice.tanh, x), kind)
+    assert trace(lambda b, x: call(b, libdevice.copysign, 1.0, x), "fp64[4]").result.dtype == tl.float64
+    assert trace(lambda b, x: call(b, libdevice.isnan, x), "fp32[4]").result.dtype == tl.int1
+
+
+def test_names():
+    assert cuda.libdevice is libdevice is tl.extra.libdevice
+    for name, function in libdevice.FUNCTIONS.items():
+        assert function.name == name and function.__doc__ and name in dir(libdevice)
+    assert not set(libdevice.FUNCTIONS) & set(libdevice.PENDING)
+    with pytest.raises(NotImplementedError, match=r"tl.extra.libdevice.pow is not implemented yet by this version"):
+        trace(lambda b, x: call(b, libdevice.pow, x, x), "fp32")
+    with pytest.raises(AttributeError):
+        libdevice.no_such_name

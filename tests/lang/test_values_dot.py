@@ -1,0 +1,165 @@
+"""tl.dot on every engine, any M, N, K >= 1, against NumPy in float64."""
+
+import numpy as np
+import pytest
+
+import tilewright as triton
+import tilewright.language as tl
+
+
+@triton.jit
+def dot(out, a, b, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    m = tl.arange(0, M)
+    n = tl.arange(0, N)
+    k = tl.arange(0, K)
+    x = tl.load(a + m[:, None] * K + k[None, :])
+    y = tl.load(b + k[:, None] * N + n[None, :])
+    tl.store(out + m[:, None] * N + n[None, :], tl.dot(x, y))
+
+
+@triton.jit
+def dot_acc(out, a, b, c, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, STYLE: tl.constexpr):
+    m = tl.arange(0, M)
+    n = tl.arange(0, N)
+    k = tl.arange(0, K)
+    acc = tl.load(c + m[:, None] * N + n[None, :])
+    for _ in range(3):
+        x = tl.load(a + m[:, None] * K + k[None, :])
+        y = tl.load(b + k[:, None] * N + n[None, :])
+        if STYLE == "acc":
+            acc = tl.dot(x, y, acc)
+        else:
+            acc += tl.dot(x, y)
+    tl.store(out + m[:, None] * N + n[None, :], acc)
+
+
+@triton.jit
+def dot_transposed(out, a, b, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    m = tl.arange(0, M)
+    n = tl.arange(0, N)
+    k = tl.arange(0, K)
+    x = tl.load(a + k[:, None] * M + m[None, :])
+    y = tl.load(b + n[:, None] * K + k[None, :])
+    tl.store(out + m[:, None] * N + n[None, :], tl.dot(tl.trans(x), y.T))
+
+
+@triton.jit
+def batched(out, a, b, L: tl.constexpr, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    i = tl.arange(0, L)[:, None, None]
+    m = tl.arange(0, M)
+    n = tl.arange(0, N)
+    k = tl.arange(0, K)
+    x = tl.load(a + i * (M * K) + m[None, :, None] * K + k[None, None, :])
+    y = tl.load(b + i * (K * N) + k[None, :, None] * N + n[None, None, :])
+    tl.store(out + i * (M * N) + m[None, :, None] * N + n[None, None, :], tl.dot(x, y, input_precision="ieee"))
+
+
+@triton.jit
+def matmul(a, b, c, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn,
+           BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr):
+    pid = tl.program_id(axis=0)
+    num_pid_m = tl.cdiv(M, BLOCK_M)
+    num_pid_n = tl.cdiv(N, BLOCK_N)
+    num_pid_in_group = GROUP * num_pid_n
+    group_id = pid // num_pid_in_group
+    first_pid_m = group_id * GROUP
+    group_size_m = min(num_pid_m - first_pid_m, GROUP)
+    pid_m = first_pid_m + ((pid % num_pid_in_group) % group_size_m)
+    pid_n = (pid % num_pid_in_group) // group_size_m
+    offs_am = (pid_m * BLOCK_M + tl.arange(0, BLOCK_M)) % M
+    offs_bn = (pid_n * BLOCK_N + tl.arange(0, BLOCK_N)) % N
+    offs_k = tl.arange(0, BLOCK_K)
+    a_ptrs = a + (offs_am[:, None] * stride_am + offs_k[None, :] * stride_ak)
+    b_ptrs = b + (offs_k[:, None] * stride_bk + offs_bn[None, :] * stride_bn)
+    acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    for k in range(0, tl.cdiv(K, BLOCK_K)):
+        x = tl.load(a_ptrs, mask=offs_k[None, :] < K - k * BLOCK_K, other=0.0)
+        y = tl.load(b_ptrs, mask=offs_k[:, None] < K - k * BLOCK_K, other=0.0)
+        acc = tl.dot(x, y, acc)
+        a_ptrs += BLOCK_K * stride_ak
+        b_ptrs += BLOCK_K * stride_bk
+    offs_cm = pid_m * BLOCK_M + tl.arange(0, BLOCK_M)
+    offs_cn = pid_n * BLOCK_N + tl.arange(0, BLOCK_N)
+    mask = (offs_cm[:, None] < M) & (offs_cn[None, :] < N)
+    tl.store(c + stride_cm * offs_cm[:, None] + stride_cn * offs_cn[None, :], acc.to(c.dtype.element_ty), mask=mask)
+
+
+SHAPES = [(16, 16, 16), (64, 32, 16), (1, 16, 32), (16, 1, 16), (8, 16, 1), (3, 5, 7), (33, 17, 20), (1, 1, 1)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.float64])
+def test_floats(launch, shape, dtype):
+    m, n, k = shape
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((m, k)).astype(dtype), rng.standard_normal((k, n)).astype(dtype)
+    out = np.zeros((m, n), np.float64 if dtype is np.float64 else np.float32)
+    launch(dot, (1,), out, a, b, M=m, N=n, K=k)
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    bound = np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64)
+    eps = np.finfo(out.dtype).eps
+    assert (np.abs(out - exact) <= 4 * eps * max(1, np.log2(k) + 4) * bound + 1e-300).all()
+
+
+@pytest.mark.parametrize("shape", SHAPES + [(128, 64, 64)])
+def test_int8_does_not_wrap_in_int8(launch, shape):
+    m, n, k = shape
+    rng = np.random.default_rng(1)
+    a, b = (rng.integers(-128, 128, s).astype(np.int8) for s in ((m, k), (k, n)))
+    out = np.zeros((m, n), np.int32)
+    launch(dot, (1,), out, a, b, M=m, N=n, K=k)
+    np.testing.assert_array_equal(out, a.astype(np.int32) @ b.astype(np.int32))
+
+
+@pytest.mark.parametrize("style", ["acc", "plus"])
+@pytest.mark.parametrize("block", [16, 32, 64, 128])
+def test_accumulate_int8(launch, style, block):
+    rng = np.random.default_rng(2)
+    a, b = (rng.integers(-128, 128, s).astype(np.int8) for s in ((block, 32), (32, 16)))
+    c = rng.integers(-99, 99, (block, 16)).astype(np.int32)
+    out = np.zeros_like(c)
+    launch(dot_acc, (1,), out, a, b, c, M=block, N=16, K=32, STYLE=style)
+    np.testing.assert_array_equal(out, c + 3 * (a.astype(np.int32) @ b.astype(np.int32)))
+
+
+@pytest.mark.parametrize("style", ["acc", "plus"])
+def test_accumulate_float(launch, style):
+    rng = np.random.default_rng(2)
+    a, b, c = (rng.standard_normal(s).astype(np.float32) for s in ((24, 32), (32, 40), (24, 40)))
+    out = np.zeros_like(c)
+    launch(dot_acc, (1,), out, a, b, c, M=24, N=40, K=32, STYLE=style)
+    np.testing.assert_allclose(out, c + 3 * (a @ b), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(16, 16, 16), (8, 40, 12)])
+def test_transposed_operands(launch, shape):
+    m, n, k = shape
+    rng = np.random.default_rng(4)
+    a, b = rng.integers(-9, 9, (k, m)).astype(np.float32), rng.integers(-9, 9, (n, k)).astype(np.float32)
+    out = np.zeros((m, n), np.float32)
+    launch(dot_transposed, (1,), out, a, b, M=m, N=n, K=k)
+    np.testing.assert_array_equal(out, a.T @ b.T)
+
+
+def test_batched(launch):
+    rng = np.random.default_rng(5)
+    a, b = rng.integers(-9, 9, (3, 8, 4)).astype(np.float32), rng.integers(-9, 9, (3, 4, 16)).astype(np.float32)
+    out = np.zeros((3, 8, 16), np.float32)
+    launch(batched, (1,), out, a, b, L=3, M=8, N=16, K=4)
+    np.testing.assert_array_equal(out, a @ b)
+
+
+@pytest.mark.parametrize("shape", [(64, 64, 64), (70, 33, 45), (1, 130, 7)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_tiled_matmul(launch, shape, dtype, transposed):
+    m, n, k = shape
+    rng = np.random.default_rng(6)
+    a = rng.integers(-4, 5, (m, k)).astype(dtype)
+    b = rng.integers(-4, 5, (n, k) if transposed else (k, n)).astype(dtype)
+    b = b.T if transposed else b
+    c = np.zeros((m, n), dtype)
+    strides = [s // v.itemsize for v in (a, b, c) for s in v.strides]
+    grid = (triton.cdiv(m, 32) * triton.cdiv(n, 32),)
+    launch(matmul, grid, a, b, c, m, n, k, *strides, BLOCK_M=32, BLOCK_N=32, BLOCK_K=16, GROUP=2)
+    np.testing.assert_array_equal(c, (a.astype(np.float32) @ b.astype(np.float32)).astype(dtype))

@@ -1,0 +1,59 @@
+"""All engines run one kernel, with the same answer, the same checks and the same printed text."""
+
+import numpy as np
+import pytest
+
+import tilewright as triton
+import tilewright.language as tl
+from tilewright.testing.engines import ENGINES, launch, number
+
+
+@triton.jit
+def affine(x, out, a, b, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + i, mask=i < n, other=0.0)
+    tl.store(out + i, v * a + b, mask=i < n)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int32, np.float64])
+def test_same_answer(engine, dtype):
+    x = np.arange(50).astype(dtype)
+    out = np.zeros(50, np.float32)
+    launch(engine, affine, lambda meta: (triton.cdiv(50, meta["BLOCK"]),), x, out, 0.5, -3, 50, BLOCK=16)
+    np.testing.assert_array_equal(out, x.astype(np.float32) * np.float32(0.5) - 3)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_read_only_is_refused(engine):
+    x = np.zeros(16, np.float32)
+    out = np.zeros(16, np.float32)
+    out.setflags(write=False)
+    with pytest.raises((ValueError, triton.InterpreterError), match="read-only"):
+        launch(engine, affine, (1,), x, out, 1.0, 2, 16, BLOCK=16)
+    assert not out.any()
+
+
+@triton.jit
+def talks(x):
+    tl.device_print("value", tl.load(x + tl.program_id(0)))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_same_text(engine, capfd):
+    launch(engine, talks, (2,), np.array([1.5, -2.0], np.float32))
+    lines = sorted(capfd.readouterr().out.splitlines())
+    assert lines == ["pid (0, 0, 0) idx () value: 1.500000", "pid (1, 0, 0) idx () value: -2.000000"]
+
+
+def test_unknown_engine():
+    with pytest.raises(ValueError, match="no engine 'gpu'"):
+        launch("gpu", talks, (1,), np.zeros(1))
+
+
+@pytest.mark.parametrize("pattern, text, value", [
+    (0x3FC0, "bf16", 1.5), (0x3F800000, "f32", 1.0), (2**64 - 1, "i32", 2**64 - 1)])
+def test_number_of_a_pattern(pattern, text, value):
+    from tilewright.ir.types import Scalar
+
+    assert number(pattern, Scalar(text)) == value
