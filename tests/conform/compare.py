@@ -31,8 +31,8 @@ def ulps_from_exact(got: float, value, name: str) -> float:
     if math.isnan(rounded) or math.isinf(rounded) or math.isnan(got) or math.isinf(got):
         alike = got == rounded or (math.isnan(got) and math.isnan(rounded))
         return 0.0 if alike else _from_infinity(got, value, name)
-    if isinstance(value, float) and math.isinf(value):      # a format that saturates
-        return 0.0 if got == rounded else math.inf
+    if got == rounded and abs(value) > exact.FORMATS[name][2]:      # a format that saturates
+        return 0.0
     return float(abs(Fraction(got) - Fraction(value)) / exact.unit(Fraction(value), name))
 
 

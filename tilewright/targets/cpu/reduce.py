@@ -2,9 +2,9 @@
 
 The region is taken to be associative and commutative, so partial results live in vector accumulators: several along
 the reduced dimension when that is the vector dimension, then a tree over the accumulators and a tree of half vectors;
-else one for each group of lanes beside it, over the reduced dimension.  The order depends on the shape and on the nest's
-version alone, so the result is the same for every run and thread count.  Accumulators start with the region's identity where it is a single
-op that has one, else with the first elements.
+else one for each group of lanes beside it, over the reduced dimension.  Accumulators start with the region's identity
+where it is a single op that has one, else with the first elements.  The order depends on the shape and on the nest's
+version alone, so the result is the same for every run and thread count.
 Before: see `fuse`.  After: a scalar, or a tile in scratch, for each input.  Tests: tests/targets/cpu/test_reduce.py.
 """
 
