@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, overload
 from tilewright.language.function import Name, ParamKind, SourceFunction
 from tilewright.language.options import Options, Signature
 from tilewright.runtime import knobs
-from tilewright.runtime.arguments import CPU
 from tilewright.runtime.devices import DEVICES
 from tilewright.runtime.grid import Grid, normalise
 from tilewright.runtime.interface import KernelInterface
@@ -98,16 +97,14 @@ class JITFunction(SourceFunction, KernelInterface):
         split = self.specializer.split(values)
         bound = dict(zip(self.arg_names, values, strict=True)) if callable(grid) else None
         sizes = normalise(self.__name__, grid, bound)
-        for _, pointer in split.pointers:
-            if pointer.device is not CPU:
-                check_devices(self.__name__, self.slot_names(split), split.pointers)
+        if not split.ordinary:
+            check_devices(self.__name__, self.slot_names(split), split.pointers)
         if self._interprets():
             self._interpret(sizes, values, given, split)
             return None
         kernel = self._compiled(values, given, split)
-        for _, pointer in split.pointers:
-            if not pointer.writable:
-                check_writable(self.__name__, self.slot_names(split), split.pointers, kernel.written)
+        if not split.ordinary:
+            check_writable(self.__name__, self.slot_names(split), split.pointers, kernel.written)
         kernel.launch(sizes, split.slots)
         return kernel
 

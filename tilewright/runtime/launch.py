@@ -31,18 +31,23 @@ class Facts(NamedTuple):
     wide: bool
 
 
+_FACTS = {(d, w): Facts(d, w) for d in (False, True) for w in (False, True)}
+
+
 def facts_of(pointers: Pointers, written: Written) -> Facts:
     """The facts that hold for these arguments in a kernel that writes `written`."""
-    wide = any(p.high - p.low >= WIDE_ELEMENTS and p.high - p.low >= WIDE_ELEMENTS * _SIZES[p.element]
-               for _, p in pointers)
-    if written.anything:
-        return Facts(False, wide)
+    wide = False
+    for _, p in pointers:
+        if p.high - p.low >= WIDE_ELEMENTS:
+            wide = wide or p.high - p.low >= WIDE_ELEMENTS * _SIZES[p.element]
+    disjoint = not written.anything
     for slot, p in pointers:
         if slot in written.params:
+            low, high = p.low, p.high
             for other_slot, other in pointers:
-                if p.low < other.high and other.low < p.high and other_slot != slot and _both_reach(p, other):
-                    return Facts(False, wide)
-    return Facts(True, wide)
+                if low < other.high and other.low < high and other_slot != slot and _both_reach(p, other):
+                    disjoint = False
+    return _FACTS[disjoint, wide]
 
 
 def _both_reach(a: Pointer, b: Pointer) -> bool:
