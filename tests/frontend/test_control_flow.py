@@ -1,8 +1,12 @@
-"""Exits, branches and loops in all nestings: compiled functions against the same functions run by Python."""
+"""Exits, branches and loops in all nestings: functions run by every engine against the same functions run by Python."""
 
+import numpy as np
 import pytest
 
-from tests.frontend.running import agrees_with_python
+import tilewright as triton
+import tilewright.language as tl
+from tests.frontend.running import POINTS, agrees_with_python
+from tilewright.testing.engines import launch
 
 
 def early_return(a, b):
@@ -379,9 +383,31 @@ def two_returns_then_more(a, b):
     return x + b
 
 
-FUNCTIONS = [f for n, f in sorted(globals().items()) if callable(f) and getattr(f, "__module__", "") == __name__]
+FUNCTIONS = [f for n, f in sorted(globals().items())
+             if callable(f) and getattr(f, "__module__", "") == __name__ and not n.startswith("_")]
+
+
+def _kernel(function):
+    """A kernel that applies `function` to elements of two arrays."""
+
+    def kernel(x, y, out):
+        i = tl.program_id(0)
+        tl.store(out + i, device(tl.load(x + i), tl.load(y + i)))
+
+    device = triton.jit(function)
+    return triton.jit(kernel)
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
 def test_agrees_with_python(function):
     agrees_with_python(function)
+
+
+@pytest.mark.parametrize("engine", ["cpu", "eager", "batched-passes"])
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
+def test_engines_agree(function, engine):
+    points = POINTS[::7] if engine == "eager" else POINTS      # it runs one program at a time
+    x, y = (np.array(column, np.int32) for column in zip(*points))
+    out = np.full(len(points), 12345, np.int32)
+    launch(engine, _kernel(function), (len(points),), x, y, out)
+    assert out.tolist() == [function(a, b) for a, b in points]

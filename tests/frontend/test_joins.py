@@ -67,7 +67,8 @@ def test_an_absent_value_is_a_zero():
 
 @pytest.mark.parametrize("pair", [
     lambda b: (scalar(b), scalar(b, F32, tl.float32)), lambda b: (scalar(b), None),
-    lambda b: (scalar(b), constexpr(2.5)), lambda b: (constexpr(1), constexpr(2)), lambda b: (as_tuple([1]), as_tuple([1, 2])), lambda b: (None, constexpr(1)),
+    lambda b: (scalar(b), constexpr(2.5)), lambda b: (constexpr(1), constexpr(2)),
+    lambda b: (as_tuple([1]), as_tuple([1, 2])), lambda b: (None, constexpr(1)),
     lambda b: (tl.int32, tl.int64), lambda b: (scalar(b), constexpr(1 << 40)),
 ])
 def test_what_cannot_meet(pair):

@@ -78,12 +78,13 @@ class Branch(Choice):
         self._history = history
         self._names = (facts.then, facts.otherwise) if self.taken else (facts.otherwise, facts.then)
         self._live = facts.live
+        self._other_goes_on = facts.go_on[bool(self.taken)]
         self._before = {n: before[n] for names in self._names for n in names if n in before}
         self._line = line
 
     def close(self, after: Variables) -> None:
         """The branch has ended: join what its sides give."""
-        if not self.run_time:
+        if not self.run_time or not self._other_goes_on:
             return
         for name in self._names[0]:
             if name in after and name in self._live:

@@ -40,12 +40,16 @@ Node = TypeVar("Node", bound=ast.AST)
 
 @dataclass(frozen=True, slots=True)
 class BranchFacts:
-    """Names that the two sides of an `if` assign, those needed after it, and whether a side has a `return`."""
+    """Names that the two sides of an `if` assign, those needed after it, whether a side has a `return`.
+
+    `go_on`: whether each side may reach its end.
+    """
 
     then: tuple[str, ...]
     otherwise: tuple[str, ...]
     live: frozenset[str]
     returns: bool
+    go_on: tuple[bool, bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +241,8 @@ class _Rewriter:
 
     def _stmt_if(self, node: ast.If) -> list[ast.stmt]:
         branch, then, other = self._temporary(), assigned_names(node.body), assigned_names(node.orelse)
-        facts = self._fact(BranchFacts(then, other, self._live.after(node), _has_return([*node.body, *node.orelse])))
+        facts = self._fact(BranchFacts(then, other, self._live.after(node), _has_return([*node.body, *node.orelse]),
+                                       (_may_end(node.body), _may_end(node.orelse))))
         opened = self._step(node.test, "branch", self._expr(node.test), facts, self._locals_now())
         taken = ast.Attribute(ast.Name(branch, ast.Load()), "taken", ast.Load())
         rest = self._block(node.orelse) if node.orelse else []
@@ -252,11 +257,15 @@ class _Rewriter:
     def _loop_facts(self, node: ast.For | ast.While) -> LoopFacts:
         target = node.target.id if isinstance(node, ast.For) and isinstance(node.target, ast.Name) else ""
         changed = assigned_names(node.body if isinstance(node, ast.For) else [node.test, *node.body])
+        # the condition of a `while` runs in any case, and `while True` runs its body, so what they assign stays
+        stays = assigned_names([node.test, *(node.body if _is_true(node.test) else ())]) \
+            if isinstance(node, ast.While) else ()
         head = self._live.loop(node).at_head
         inner = (n for statement in node.body for n in _walk_own(statement))
         decaying = assigned_names(n for n in inner if isinstance(n, ast.Assign | ast.AugAssign))
         carried = tuple(n for n in changed if n in head and n != target)
-        return LoopFacts(carried, changed, frozenset(decaying), _has_return(node.body), target)
+        ends = tuple(n for n in changed if n not in stays)
+        return LoopFacts(carried, ends, frozenset(decaying), _has_return(node.body), target)
 
     def _stmt_for(self, node: ast.For) -> list[ast.stmt]:
         if node.orelse:
@@ -485,6 +494,20 @@ class _Jumps(ast.NodeTransformer):
 
 def _has_return(body: Iterable[ast.stmt]) -> bool:
     return any(isinstance(n, ast.Return) for s in body for n in _walk_own(s))
+
+
+def _may_end(body: Sequence[ast.stmt]) -> bool:
+    """Whether control may reach the end of `body`, as far as exits without a condition tell."""
+    for s in body:
+        if isinstance(s, ast.Return | ast.Break | ast.Continue):
+            return False
+        if isinstance(s, ast.If) and not _may_end(s.body) and not _may_end(s.orelse):
+            return False
+    return True
+
+
+def _is_true(test: ast.expr) -> bool:
+    return isinstance(test, ast.Constant) and bool(test.value)
 
 
 def _method(frame: str, method: str, name: str) -> ast.expr:

@@ -111,4 +111,6 @@ def summarise(times: Sequence[float], quantiles: Sequence[float] | None, return_
         return found[0] if len(found) == 1 else found
     if return_mode == "all":
         return list(times)
-    return {"min": min, "max": max, "mean": statistics.fmean, "median": statistics.median}[return_mode](times)
+    if return_mode in ("min", "max"):
+        return min(times) if return_mode == "min" else max(times)
+    return statistics.fmean(times) if return_mode == "mean" else statistics.median(times)

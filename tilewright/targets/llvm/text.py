@@ -21,7 +21,7 @@ class ModuleWriter:
     def __init__(self, isa: Isa) -> None:
         self.isa = isa
         self._declarations: dict[str, str] = {}
-        self._globals: list[str] = []
+        self._globals: dict[str, None] = {}
         self._functions: dict[str, FunctionWriter] = {}
 
     def declare(self, name: str, result: Type, params: Sequence[Type], attributes: str = "") -> None:
@@ -30,7 +30,8 @@ class ModuleWriter:
         self._declarations[name] = text
 
     def add_global(self, text: str) -> None:
-        self._globals.append(text)
+        """Define a global by its line of LLVM text; the same line again adds nothing."""
+        self._globals[text] = None
 
     def function(self, name: str, params: Sequence[tuple[str, Type]], result: Type = VOID, *, attributes: str = "",
                  param_attributes: Sequence[str] = (), linkage: str = "") -> FunctionWriter:

@@ -2,7 +2,8 @@
 
 f32 with FMA subtracts three float parts of pi/2; without FMA it reduces in f64.  f64 subtracts four parts, of 33
 bits each but the last, so that the products are exact, and keeps the remainder as a sum of two numbers.
-Bound: 2 ulp for |x| <= 2**20; sin(-0) = -0; inf and NaN give NaN.  Tests: test_mathlib.py.
+Beyond 2**20 `large_angles` takes over.  Bound: 2 ulp, for all x; sin(-0) = -0; inf and NaN give NaN.
+Tests: test_mathlib.py.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from tilewright.targets.llvm.mathlib.kit import (
     polynomial,
     two_sum,
 )
+from tilewright.targets.llvm.mathlib.large_angles import with_large
 from tilewright.targets.llvm.text import FunctionWriter
 from tilewright.targets.llvm.types import Value, constant
 
@@ -85,12 +87,9 @@ def _kernels(f: FunctionWriter, r: Value, tail: Value | None) -> tuple[Value, Va
 def _sin_cos(f: FunctionWriter, x: Value, turn: int) -> Value:
     """sin(|x| + turn * pi/2), with no sign of x."""
     a = magnitude(f, x)
-    tail: Value | None = None
-    if is_single(x):
-        n, r = _reduce_single(f, a)
-    else:
-        n, r, tail = _reduce_double(f, a)
-    sine, cosine = _kernels(f, r, tail)
+    near = _reduce_single(f, a) if is_single(x) else _reduce_double(f, a)
+    n, r, *tail = with_large(f, a, near)
+    sine, cosine = _kernels(f, r, tail[0] if tail else None)
     integer = x.type.as_int
     quadrant = f.op("add", n, constant(integer, turn)) if turn else n
     odd = f.icmp("ne", f.op("and", quadrant, constant(integer, 1)), constant(integer, 0))
