@@ -18,6 +18,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
+from tilewright.diagnostics import InternalError, TritonError
 from tilewright.language.function import Name, ParamKind, SourceFunction
 from tilewright.language.options import Options, Signature
 from tilewright.runtime import knobs
@@ -76,7 +77,14 @@ class JITFunction(SourceFunction, KernelInterface):
     # -- launching --------------------------------------------------------------------------------------------------
 
     def __getitem__(self, grid: Any) -> Callable[..., CompiledKernel | None]:
-        return lambda *args, **kwargs: self._launch(grid, args, kwargs)
+        def launch(*args: Any, **kwargs: Any) -> CompiledKernel | None:
+            try:
+                return self._launch(grid, args, kwargs)
+            except InternalError:
+                raise
+            except TritonError as error:        # says where in the kernel; how the compiler got there helps nobody
+                raise error.with_traceback(None)        # noqa: B904  (its own cause is kept)
+        return launch
 
     def run(self, *args: Any, grid: Any, warmup: bool = False,
             **kwargs: Any) -> CompiledKernel | InterpretedKernel | None:

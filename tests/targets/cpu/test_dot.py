@@ -101,7 +101,8 @@ def test_matmul_is_vectors_without_gathers_or_copies_of_a():
 def test_batches(batch):
     shape_a, shape_b, shape_c = (*batch, 5, 6), (*batch, 6, 18), (*batch, 5, 18)
     def body(b, x, y, o):
-        load = lambda p, s: b.load(b.op("reshape", b.at(p, b.iota(int(np.prod(s)))), shape=s))
+        def load(p, s):
+            return b.load(b.op("reshape", b.at(p, b.iota(int(np.prod(s)))), shape=s))
         acc = b.op("dot", load(x, shape_a), load(y, shape_b), b.const(1.0, F32, shape_c))
         b.store(b.op("reshape", b.at(o, b.iota(int(np.prod(shape_c)))), shape=shape_c), acc)
     rng = np.random.default_rng(4)
@@ -113,7 +114,8 @@ def test_attention_like_loop():
     """Online softmax: a carried accumulator is scaled by row before each product; the row statistics go round too."""
     m, d, n, blocks = 17, 24, 16, 3
     def body(b, q, k, v, o):
-        tile = lambda p, r, c: b.load(b.at(p, b.add(b.mul(b.col(b.iota(r)), c), b.row(b.iota(c)))))
+        def tile(p, r, c):
+            return b.load(b.at(p, b.add(b.mul(b.col(b.iota(r)), c), b.row(b.iota(c)))))
         qt = tile(q, m, d)
         def step(i, top, total, acc):
             kt = b.load(b.at(b.at(k, b.mul(i, n * d)), b.add(b.row(b.mul(b.iota(n), d)), b.col(b.iota(d)))))
