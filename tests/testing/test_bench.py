@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tilewright.testing import do_bench
-from tilewright.testing.bench import summarise
+from tilewright.runtime.bench import summarise
 
 
 def test_time_of_a_sleep():

@@ -95,7 +95,7 @@ class JITFunction(SourceFunction, KernelInterface):
         """Compile for these arguments and launch nothing; dtypes (torch's, NumPy's, tl's) stand for tensors."""
         values, given = self.bind(args, kwargs)
         split = self.specializer.split(values, mock=True)
-        if self._interprets():
+        if self.interprets():
             return InterpretedKernel(self.__name__, partial(self._launch, kwargs=given), self.options(given))
         check_devices(self.__name__, self.slot_names(split), split.pointers)
         return self._compiled(values, given, split)
@@ -107,7 +107,7 @@ class JITFunction(SourceFunction, KernelInterface):
         sizes = normalise(self.__name__, grid, bound)
         if not split.ordinary:
             check_devices(self.__name__, self.slot_names(split), split.pointers)
-        if self._interprets():
+        if self.interprets():
             self._interpret(sizes, values, given, split)
             return None
         kernel = self._compiled(values, given, split)
@@ -231,7 +231,8 @@ class JITFunction(SourceFunction, KernelInterface):
 
     # -- the eager engine --------------------------------------------------------------------------------------------
 
-    def _interprets(self) -> bool:
+    def interprets(self) -> bool:
+        """Whether a launch would go to the eager engine now."""
         overridden = knobs.overrides()
         return bool(overridden["interpret"] if "interpret" in overridden else self._settings["interpret"])
 
