@@ -178,7 +178,14 @@ class Walker:
 
     def keep(self, values: Sequence[Value], targets: Sequence[Buffer] | None = None,
              versions: bool = True) -> list[Buffer]:
-        """Compute tiles of one shape into scratch (`targets`, else new buffers, which are bound and owned)."""
+        """Compute tiles of one shape into scratch (`targets`, else new buffers, which are bound and owned).
+
+        A kept tile that is needed again gets its own buffer too: what it is made from may be gone by then.
+        """
+        if targets is not None:
+            for value in values:
+                if value in self.plan.kept and self._is_virtual(value) and len(self.plan.roots(value)) > 1:
+                    self.keep([value])
         shape = shape_of(values[0].type)
         fused = self.prepare(values, shape, skip=values)
         buffers = list(targets) if targets is not None else [self.kernel.new_buffer(v.type) for v in values]
