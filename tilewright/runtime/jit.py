@@ -18,6 +18,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
+from tilewright.diagnostics import InternalError, TritonError
 from tilewright.language.function import Name, ParamKind, SourceFunction
 from tilewright.language.options import Options, Signature
 from tilewright.runtime import knobs
@@ -76,7 +77,14 @@ class JITFunction(SourceFunction, KernelInterface):
     # -- launching --------------------------------------------------------------------------------------------------
 
     def __getitem__(self, grid: Any) -> Callable[..., CompiledKernel | None]:
-        return lambda *args, **kwargs: self._launch(grid, args, kwargs)
+        def launch(*args: Any, **kwargs: Any) -> CompiledKernel | None:
+            try:
+                return self._launch(grid, args, kwargs)
+            except InternalError:
+                raise
+            except TritonError as error:        # says where in the kernel; how the compiler got there helps nobody
+                raise error.with_traceback(None)        # noqa: B904  (its own cause is kept)
+        return launch
 
     def run(self, *args: Any, grid: Any, warmup: bool = False,
             **kwargs: Any) -> CompiledKernel | InterpretedKernel | None:
@@ -87,7 +95,7 @@ class JITFunction(SourceFunction, KernelInterface):
         """Compile for these arguments and launch nothing; dtypes (torch's, NumPy's, tl's) stand for tensors."""
         values, given = self.bind(args, kwargs)
         split = self.specializer.split(values, mock=True)
-        if self._interprets():
+        if self.interprets():
             return InterpretedKernel(self.__name__, partial(self._launch, kwargs=given), self.options(given))
         check_devices(self.__name__, self.slot_names(split), split.pointers)
         return self._compiled(values, given, split)
@@ -99,7 +107,7 @@ class JITFunction(SourceFunction, KernelInterface):
         sizes = normalise(self.__name__, grid, bound)
         if not split.ordinary:
             check_devices(self.__name__, self.slot_names(split), split.pointers)
-        if self._interprets():
+        if self.interprets():
             self._interpret(sizes, values, given, split)
             return None
         kernel = self._compiled(values, given, split)
@@ -223,7 +231,8 @@ class JITFunction(SourceFunction, KernelInterface):
 
     # -- the eager engine --------------------------------------------------------------------------------------------
 
-    def _interprets(self) -> bool:
+    def interprets(self) -> bool:
+        """Whether a launch would go to the eager engine now."""
         overridden = knobs.overrides()
         return bool(overridden["interpret"] if "interpret" in overridden else self._settings["interpret"])
 

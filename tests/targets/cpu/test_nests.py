@@ -103,7 +103,8 @@ def test_quotient_and_remainder_by_constants(divisor):
         small = b.iota(96)
         b.store(b.at(o, b.add(b.binary("div_u", small, divisor), b.mul(b.binary("rem_u", small, divisor), 96))),
                 b.const(7, I32, (96,)))
-    both(kernel([("o", ptr(I32)), ("q", ptr(I32))], body), (2,), [np.zeros(96 * 110, np.int32), np.zeros(192, np.int32)])
+    both(kernel([("o", ptr(I32)), ("q", ptr(I32))], body), (2,),
+         [np.zeros(96 * 110, np.int32), np.zeros(192, np.int32)])
 
 
 def test_int32_values_wrap_though_addresses_do_not():

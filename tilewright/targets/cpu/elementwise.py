@@ -79,8 +79,8 @@ def _divide(quotient: bool) -> Callable[[Elementwise, Op, Sequence[Lane]], Lane 
 
 
 _SHORTCUTS: dict[str, Callable[[Elementwise, Op, Sequence[Lane]], Lane | None]] = {
-    "add": lambda e, op, lanes: e.add(*lanes),
-    "sub": lambda e, op, lanes: e.add(*lanes, subtract=True),
+    "add": lambda e, op, lanes: e.add(lanes[0], lanes[1]),
+    "sub": lambda e, op, lanes: e.add(lanes[0], lanes[1], subtract=True),
     "mul": lambda e, op, lanes: e.mul(*lanes),
     "and": _bool_and,
     "or": _bool_or,

@@ -27,8 +27,8 @@ from tilewright.targets.cpu.aliasing import Aliases
 from tilewright.targets.cpu.bounds import assume
 from tilewright.targets.cpu.evaluate import Evaluator, Facts, Index
 from tilewright.targets.cpu.lanes import Lane, LaneMath
-from tilewright.targets.cpu.nest import UNROLL, Nest, iterate
-from tilewright.targets.cpu.plan import Plan, is_virtual
+from tilewright.targets.cpu.nest import Nest, iterate
+from tilewright.targets.cpu.plan import Plan, is_virtual, unrolling
 from tilewright.targets.cpu.state import Buffer, Kernel, Virtual
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.llvm.types import constant
@@ -178,7 +178,14 @@ class Walker:
 
     def keep(self, values: Sequence[Value], targets: Sequence[Buffer] | None = None,
              versions: bool = True) -> list[Buffer]:
-        """Compute tiles of one shape into scratch (`targets`, else new buffers, which are bound and owned)."""
+        """Compute tiles of one shape into scratch (`targets`, else new buffers, which are bound and owned).
+
+        A kept tile that is needed again gets its own buffer too: what it is made from may be gone by then.
+        """
+        if targets is not None:
+            for value in values:
+                if value in self.plan.kept and self._is_virtual(value) and len(self.plan.roots(value)) > 1:
+                    self.keep([value])
         shape = shape_of(values[0].type)
         fused = self.prepare(values, shape, skip=values)
         buffers = list(targets) if targets is not None else [self.kernel.new_buffer(v.type) for v in values]
@@ -227,7 +234,9 @@ class Walker:
         self._fused = {v: self.kernel.new_buffer(v.type) for v in fused}
         width = self.kernel.lanes_for(any(_is_wide(op) for op in ops) or any(_wide_type(v) for v in sources))
 
-        def version(facts: Facts, unroll: int = UNROLL) -> tuple[LlvmValue, ...]:
+        unroll = unrolling(ops)
+
+        def version(facts: Facts, unroll: int) -> tuple[LlvmValue, ...]:
             with self.code.scope() as floor:
                 results = tuple(emit(Nest(self.kernel, shape, width, floor, facts, unroll=unroll)))
             return tuple(self.code.export(r) for r in results)
@@ -235,9 +244,9 @@ class Walker:
         with self.code.scope():
             facts, condition = assume(self.kernel, [*ops, *also]) if versions else (Facts(), None)
             if condition is None:
-                results = version(facts)
+                results = version(facts, unroll)
             else:
-                results = self.code.branch(condition, lambda: version(facts), lambda: version(Facts(), 1))
+                results = self.code.branch(condition, lambda: version(facts, unroll), lambda: version(Facts(), 1))
         for value, buffer in self._fused.items():
             self.own(value, buffer)
         self._fused = {}

@@ -11,7 +11,7 @@ Before: a function without calls.  Nothing is changed.  Tests: tests/targets/cpu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from tilewright.ir.node import Block, Op, Value
@@ -25,6 +25,15 @@ _CHAIN = 40          # longest chain of virtual ops; bounds the depth of recursi
 _COSTS = {**dict.fromkeys(("exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", "rem_f"), 12),
           **dict.fromkeys(("div_s", "div_u", "rem_s", "rem_u", "div_f", "div_rn", "sqrt", "sqrt_rn", "rsqrt"), 5)}
 _MOST = 1 << 20
+
+
+def unrolling(ops: Iterable[Op]) -> int:
+    """How many vectors a nest that computes `ops` takes at once.
+
+    Four hide the latency of loads; long computations have parallelism enough and would only grow the code.
+    """
+    work = sum(cost for op in ops if (cost := _COSTS.get(op.name, 0)))
+    return 4 if work < 5 else 2 if work < 20 else 1
 
 
 @dataclass(slots=True)
