@@ -70,7 +70,8 @@ def _uniform(fold: Folding, op: Op) -> Outcome:
 
 
 def _law(fold: Folding, op: Op) -> Outcome:
-    if len(op.operands) == 2:
+    # Arithmetic in f8e5m2 saturates (`ir.fp`): not even inf * 1 is inf.
+    if len(op.operands) == 2 and element_of(op.result.type) != F8E5M2:
         simpler = _neutral(fold, op) or _equal_operands(fold, op) or _regroup(fold, op)
         if simpler is not None:
             return simpler
