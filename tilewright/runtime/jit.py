@@ -82,7 +82,10 @@ class JITFunction(SourceFunction, KernelInterface):
                 return self._launch(grid, args, kwargs)
             except InternalError:
                 raise
-            except TritonError as error:        # says where in the kernel; how the compiler got there helps nobody
+            except TritonError as error:
+                if self.interprets():           # the kernel's frames are there to be looked into
+                    raise
+                # it says where in the kernel; how the compiler got there helps nobody
                 raise error.with_traceback(None)        # noqa: B904  (its own cause is kept)
         return launch
 

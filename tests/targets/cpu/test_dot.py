@@ -148,3 +148,19 @@ def test_the_accumulator_is_still_needed():
         b.store(tile_at(b, b.at(o, b.const(256)), 16, 16), kept)
     x = np.random.default_rng(6).integers(-5, 5, (16, 16)).astype(np.float32)
     both(kernel([("x", ptr(F32)), ("o", ptr(F32))], body), (1,), [x, np.zeros(512, np.float32)])
+
+
+def test_a_computed_accumulator_that_is_needed_later():
+    """exp(...) starts the sum, goes round a loop and is stored at the end: three roots need it."""
+    def body(b, x, o):
+        where = tile_at(b, x, 16, 16)
+        a = b.load(where)
+        row = b.sum(a, 1)
+        start = b.op("exp", b.binary("sub_f", a, b.col(row)))
+        once = b.op("dot", a, a, start)
+        (looped,) = b.for_(0, 2, 1, [start], lambda i, s: [b.op("dot", a, a, s)])
+        more = b.mul(b.op("dot", a, a, b.const(0.0, F32, (16, 16))), b.const(2.0, F32))
+        for k, v in enumerate((once, looped, start, more)):
+            b.store(tile_at(b, b.at(o, b.const(256 * k)), 16, 16), v)
+    x = (np.arange(256).reshape(16, 16) % 7 / 8).astype(np.float32)
+    both(kernel([("x", ptr(F32)), ("o", ptr(F32))], body), (1,), [x, np.zeros(1024, np.float32)], exact=False)
