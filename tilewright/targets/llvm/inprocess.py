@@ -12,6 +12,9 @@ from tilewright.targets.llvm.machine import Compiler, Machine, Request
 class InProcess(Compiler):
     """Calls `toolchain`."""
 
+    def prepare(self) -> None:
+        """There is nothing to wait for."""
+
     def host(self) -> Machine:
         return toolchain.host_machine()
 

@@ -61,5 +61,6 @@ class Compiler(ABC):
         its process or takes too long.
         """
 
+    @abstractmethod
     def prepare(self) -> None:
         """A request will come soon: do now, without waiting, what would make it wait."""
