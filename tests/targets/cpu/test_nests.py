@@ -121,7 +121,7 @@ def test_int32_values_wrap_though_addresses_do_not():
 def test_wide_offsets_and_negative_steps():
     def body(b, x, o, n):
         offs = b.op("ext_s", b.add(b.mul(b.pid(), 24), b.iota(24)), to=I64)
-        back = b.binary("sub", b.const(47, I64), offs) if False else b.op("sub", b.const(47, I64, (24,)), offs)
+        back = b.op("sub", b.const(47, I64, (24,)), offs)
         mask = b.binary("cmp_lt_s", offs, n)
         b.store(b.at(o, offs), b.load(b.at(x, back), mask), mask)
     x = np.arange(48, dtype=np.float32)
