@@ -191,6 +191,7 @@ class JITFunction(SourceFunction, KernelInterface):
             from tilewright.compile import lower  # the compiler is loaded by the first compilation
             from tilewright.frontend import dependencies
             settings = self.settings()
+            DEVICES.cpu(settings["num_threads"]).prepare()      # starts while the frontend works
             guards = dependencies(self, values)
             lowered = lower(self, self.specializer.signature(split.atoms, values, False, False),
                             self.options(given), check=settings["check"])
