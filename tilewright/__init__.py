@@ -26,7 +26,9 @@ from tilewright.diagnostics import (
 from tilewright.runtime import knobs
 from tilewright.runtime.allocation import set_allocator
 from tilewright.runtime.arguments import MockTensor
+from tilewright.runtime.autotune import autotune
 from tilewright.runtime.config import Config
+from tilewright.runtime.heuristics import heuristics
 from tilewright.runtime.interface import KernelInterface
 from tilewright.runtime.jit import JITFunction, jit
 from tilewright.runtime.reinterpret import TensorWrapper, reinterpret
@@ -41,7 +43,8 @@ _LAZY = ("language", "testing", "compat", "runtime", "interpret", "compile", "ta
 __all__ = [
     "AutotunerError", "CompilationError", "CompileTimeAssertionFailure", "Config", "InterpreterError", "JITFunction",
     "KernelAssertionError", "KernelInterface", "MockTensor", "OutOfResources", "TensorWrapper", "TritonError",
-    "UnsupportedLanguageConstruct", "__version__", "cdiv", "constexpr_function", "jit", "knobs", "language",
+    "UnsupportedLanguageConstruct", "__version__", "autotune", "cdiv", "constexpr_function", "heuristics", "jit",
+    "knobs", "language",
     "next_power_of_2", "reinterpret", "set_allocator", "testing",
 ]
 

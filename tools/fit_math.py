@@ -1,8 +1,8 @@
 """Fit the polynomials of `tilewright/targets/llvm/mathlib` (needs mpmath; run by hand, a minute).
 
-For each entry: least squares on the weighted error at Chebyshev nodes; the coefficients are rounded to the working format from the
-lowest power up, the higher ones being fitted again after each rounding.  Prints the coefficients, lowest power first,
-and the largest weighted error before and after rounding.  Usage: python tools/fit_math.py [name ...]
+For each entry: least squares on the weighted error at Chebyshev nodes; the coefficients are rounded to the working
+format from the lowest power up, the higher ones being fitted again after each rounding.  Prints the coefficients,
+lowest power first, and the largest weighted error before and after.  Usage: python tools/fit_math.py [name ...]
 """
 
 from __future__ import annotations

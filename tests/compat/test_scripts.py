@@ -15,7 +15,8 @@ SAYS = {"vector_add.py": "difference between torch and triton is 0.0", "insists_
         "fused_softmax.py": "softmax agrees", "benchmark.py": "copy-performance",
         "square_backward.py": "gradient agrees"}
 NEEDS_CUDA = {"insists_on_cuda.py", "square_backward.py"}
-CASES = [(name, on_cpu) for name in SAYS for on_cpu in (True, False) if on_cpu or name not in NEEDS_CUDA]
+CASES = [(name, True, interpret) for name in SAYS for interpret in (False, True)]
+CASES += [(name, False, False) for name in SAYS if name not in NEEDS_CUDA]
 
 
 def run(name: str, on_cpu: bool, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -33,12 +34,15 @@ def test_all_scripts_are_here() -> None:
     assert {path.name for path in SCRIPTS.glob("*.py")} == set(SAYS)
 
 
-@pytest.mark.parametrize("interpret", ["0", "1"], ids=["compiled", "interpreted"])
-@pytest.mark.parametrize(("name", "on_cpu"), CASES, ids=[f"{n[:-3]}{'-on-cpu' if c else ''}" for n, c in CASES])
-def test_script_runs_unchanged(name: str, on_cpu: bool, interpret: str) -> None:
-    if name == "fused_softmax.py" and interpret == "1":
-        pytest.skip("asks for registers of compiled code, which an interpreted kernel does not have in triton either")
-    result = run(name, on_cpu, TRITON_INTERPRET=interpret)
+def describe(case: tuple[str, bool, bool]) -> str:
+    name, on_cpu, interpret = case
+    return f"{name[:-3]}{'-on-cpu' if on_cpu else ''}-{'interpreted' if interpret else 'compiled'}"
+
+
+@pytest.mark.parametrize("case", CASES, ids=describe)
+def test_script_runs_unchanged(case: tuple[str, bool, bool]) -> None:
+    name, on_cpu, interpret = case
+    result = run(name, on_cpu, TRITON_INTERPRET=str(int(interpret)))
     assert result.returncode == 0, result.stderr
     assert SAYS[name] in result.stdout
 

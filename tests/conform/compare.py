@@ -26,21 +26,18 @@ def same(got, want, t, keeps_nan=False) -> np.ndarray:
 
 
 def ulps_from_exact(got: float, value, name: str) -> float:
-    """|got - value| in units of the last place at the exact value (Fraction, or a float that is inf, nan, zero)."""
+    """|got - value| in units of the last place at the exact value (Fraction, or a float that is inf, nan, zero).
+
+    The correctly rounded result is at distance 0, also where the format ends; an infinity that is not it counts as
+    the first number beyond the largest.
+    """
     rounded = exact.nearest(value, name)
-    if math.isnan(rounded) or math.isinf(rounded) or math.isnan(got) or math.isinf(got):
-        alike = got == rounded or (math.isnan(got) and math.isnan(rounded))
-        return 0.0 if alike else _from_infinity(got, value, name)
-    if isinstance(value, float) and math.isinf(value):      # a format that saturates
-        return 0.0 if got == rounded else math.inf
-    return float(abs(Fraction(got) - Fraction(value)) / exact.unit(Fraction(value), name))
-
-
-def _from_infinity(got: float, value, name: str) -> float:
-    """An infinity counts as the first number beyond the largest."""
-    _, _, largest, _ = exact.FORMATS[name]
-    if isinstance(value, float) or math.isnan(got):
+    if got == rounded or (math.isnan(got) and math.isnan(rounded)):
+        return 0.0
+    if math.isnan(got) or isinstance(value, float):
         return math.inf
+    _, _, largest, _ = exact.FORMATS[name]
     beyond = largest + exact.unit(largest, name)
     shown = Fraction(got) if math.isfinite(got) else (beyond if got > 0 else -beyond)
-    return float(abs(shown - value) / exact.unit(largest, name))
+    apart = abs(shown - value) / exact.unit(min(abs(value), largest), name)
+    return float(apart) if apart < 2**1000 else math.inf

@@ -6,7 +6,7 @@ import pytest
 from tests.conform import engines
 from tests.conform.modules import function, module, ptr
 from tilewright.diagnostics import KernelAssertionError, Location
-from tilewright.ir.types import F32, I1, I32, I64
+from tilewright.ir.types import F32, F64, I1, I32, I64
 
 PROGRAMS = 9
 each_engine = pytest.mark.parametrize("engine", engines.ENGINES)
@@ -97,6 +97,23 @@ def test_tiles_carried_through_nested_loops(engine):
             u = [a ^ b for a, b in zip(u, t)]
         want.append([a - b for a, b in zip(t, u)])
     assert per_program(engine, body, lanes=7) == want
+
+
+@each_engine
+def test_the_first_value_of_a_loop_is_used_behind_it(engine):
+    """A quotient (dear, so an engine may keep it) goes into a loop, which never yields it, and is stored after it."""
+    x, y, first, last = (np.arange(7.0) + 10, np.arange(7.0) + 1, np.zeros(7), np.zeros(7))
+
+    def body(k, x, y, first, last):
+        a, b = k.load(k.lanes(x, 7)), k.load(k.lanes(y, 7))
+        quotient = k.one("div_rn", a, b)
+        (out,) = k.for_(k.const(0), k.const(1), k.const(1), [quotient], lambda i, t: [k.one("neg_f", b)])
+        k.store(k.lanes(first, 7), quotient)
+        k.store(k.lanes(last, 7), out)
+
+    engines.ENGINES[engine](module([ptr(F64)] * 4, body), (1,), [x, y, first, last])
+    np.testing.assert_array_equal(first, x / y)
+    np.testing.assert_array_equal(last, -y)
 
 
 @each_engine

@@ -102,5 +102,6 @@ def test_a_plain_function_becomes_a_builtin():
 
 def test_constexpr_and_tensor_are_classes_for_annotations():
     assert isinstance(tl.constexpr, type) and isinstance(tl.tensor, type) and isinstance(tl.const, type)
+    assert tl.core.load is tl.load and tl.core.atomic_add is tl.atomic_add and tl.core.get_int_dtype(8, True) == tl.int8
     assert tl.core.tensor is tl.tensor and tl.core._unwrap_if_constexpr(tl.constexpr(3)) == 3
     assert tl.standard.sum is tl.sum and tl.random.rand is tl.rand

@@ -102,7 +102,7 @@ def test_formats_that_no_target_has():
     ("int64", tl.int64),
 ])
 def test_spelling_in_signatures(text, want):
-    assert parse_type(text) == want
+    assert parse_type(text) == tl.str_to_ty(text, None) == want
 
 
 def test_wrong_spelling():

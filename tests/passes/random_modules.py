@@ -219,6 +219,18 @@ class Generator:
     def carried_types(self) -> list[Type]:
         return [tiled(self.shape(), self.rng.choice((I32, I32, F32, I64))) for _ in range(self.rng.randrange(4))]
 
+    def next_values(self, types: list[Type], carried: tuple[Value, ...]) -> list[Value]:
+        """What an iteration yields: the carried value advanced by a scalar, as it is, or anything."""
+        results = []
+        for t, arg in zip(types, carried):
+            scalar = tiled((), element_of(t))
+            if element_of(t).is_int and self.rng.random() < 0.4:
+                advance = self.one("splat", self.of(scalar), shape=shape_of(t)) if shape_of(t) else self.of(scalar)
+                results.append(self.one(self.rng.choice(("add", "add", "sub")), arg, advance))
+            else:
+                results.append(arg if self.rng.random() < 0.2 else self.of(t))
+        return results
+
     def loop(self) -> None:
         bounds = [self.of(I32), self.of(I32), self.one("constant", value=self.rng.choice((1, 2, 3, -1)), type=I32)]
         # few iterations: upper = lower + (x & 3) * step
@@ -238,14 +250,7 @@ class Generator:
             self.inside(5)
             mask = self.one("splat", self.one("constant", value=31, type=I32), shape=(8,))
             self.pool.append(self.one("load", at))
-            results = []
-            for t, arg in zip(types, numbers):
-                scalar = tiled((), element_of(t))
-                if element_of(t).is_int and self.rng.random() < 0.4:
-                    advance = self.one("splat", self.of(scalar), shape=shape_of(t)) if shape_of(t) else self.of(scalar)
-                    results.append(self.one("add", arg, advance))
-                else:
-                    results.append(arg if self.rng.random() < 0.2 else self.of(t))
+            results = self.next_values(types, numbers)
             small = self.one("and", self.one("splat", step, shape=(8,)), mask)
             return [*results, self.one("ptr_add", at, small)]
 
@@ -281,7 +286,7 @@ class Generator:
             self.pool += [x, *carried]
             self.inside(2)
             go = self.one("cmp_gt_s", x, self.one("constant", value=0, type=I32))
-            return [go, x, *(self.of(t) for t in types)]
+            return [go, x, *(arg if self.rng.random() < 0.5 else self.of(t) for t, arg in zip(types, carried))]
 
         first = self.k.region([I32, *types], before, "condition")
         del self.pool[known:]
@@ -289,7 +294,7 @@ class Generator:
         def body(x: Value, *carried: Value) -> list[Value]:
             self.pool += [x, *carried]
             self.inside(3)
-            return [self.one("sub", x, self.one("constant", value=1, type=I32)), *(self.of(t) for t in types)]
+            return [self.one("sub", x, self.one("constant", value=1, type=I32)), *self.next_values(types, carried)]
 
         second = self.k.region([I32, *types], body)
         del self.pool[known:]

@@ -7,7 +7,8 @@ changes, reusing the *same result values*, so users of an unchanged value stay a
 shared between the module before and after the pass ("identity means unchanged").
 
 A region is one `Block`: arguments, ops, the last op being its terminator (`yield`, `condition` or `return`).
-Values of an enclosing block are visible in nested blocks.
+Values of an enclosing block are visible in nested blocks, but not in combine regions (`reduce`): those see their
+arguments only (`ir.walk.is_isolated`).
 Tests: tests/ir/test_node.py, tests/ir/test_verify.py.
 """
 

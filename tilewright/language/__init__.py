@@ -91,6 +91,7 @@ from tilewright.language.types import (
     int64,
     pi32_t,
     pointer_type,
+    str_to_ty,
     uint8,
     uint16,
     uint32,
@@ -109,9 +110,9 @@ __all__ = [
     "pair_uniform_to_normal", "permute", "philox", "philox_impl", "pi32_t", "pointer_type", "program_id", "rand",
     "rand4x", "randint", "randint4x", "randn", "randn4x", "random", "range", "ravel", "reduce", "reduce_or", "reshape",
     "rsqrt", "semantic", "sigmoid", "sin", "softmax", "split", "sqrt", "sqrt_rn", "squeeze", "standard",
-    "static_assert", "static_print", "static_range", "store", "sub", "sum", "swizzle2d", "tensor", "to_tensor", "trans",
-    "tuple", "tuple_type", "uint8", "uint16", "uint32", "uint64", "uint_to_uniform_float", "umulhi", "unsqueeze",
-    "view", "void", "where", "xor_sum", "zeros", "zeros_like",
+    "static_assert", "static_print", "static_range", "store", "str_to_ty", "sub", "sum", "swizzle2d", "tensor",
+    "to_tensor", "trans", "tuple", "tuple_type", "uint8", "uint16", "uint32", "uint64", "uint_to_uniform_float",
+    "umulhi", "unsqueeze", "view", "void", "where", "xor_sum", "zeros", "zeros_like",
 ]
 
 

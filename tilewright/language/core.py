@@ -1,4 +1,4 @@
-"""`tl.core`: the language's values, types and the machinery of builtins under triton's module name.
+"""`tl.core`: the language's values, types, builtins and their machinery under triton's module name.
 
 Only re-exports; each name is defined in the module that its topic names.
 """
@@ -16,6 +16,10 @@ from tilewright.language.builtin import (
 )
 from tilewright.language.constexpr import constexpr, constexpr_type
 from tilewright.language.constexpr import unwrap as _unwrap_if_constexpr
+from tilewright.language.creation import arange, cast, full, num_programs, program_id, to_tensor, zeros, zeros_like
+from tilewright.language.debug import assume, debug_barrier, device_assert, device_print, static_assert, static_print
+from tilewright.language.dot import dot
+from tilewright.language.elementwise import PropagateNan, add, clamp, maximum, minimum, mul, sub, where
 from tilewright.language.errors import (
     IncompatibleTypeErrorImpl,
     LanguageAttributeError,
@@ -23,6 +27,28 @@ from tilewright.language.errors import (
     LanguageTypeError,
     LanguageValueError,
     NotYetImplementedError,
+)
+from tilewright.language.hints import max_constancy, max_contiguous, multiple_of
+from tilewright.language.memory_ops import load, store
+from tilewright.language.pending import PENDING
+from tilewright.language.ranges import condition, range, static_range
+from tilewright.language.reduction import reduce
+from tilewright.language.shape_ops import (
+    broadcast,
+    broadcast_to,
+    cat,
+    expand_dims,
+    interleave,
+    item,
+    join,
+    permute,
+    ravel,
+    reshape,
+    split,
+    squeeze,
+    trans,
+    unsqueeze,
+    view,
 )
 from tilewright.language.tensor import base_value, tensor
 from tilewright.language.tuples import tuple, tuple_type
@@ -59,11 +85,108 @@ from tilewright.language.types import (
 )
 
 __all__ = [
-    "TRITON_BUILTIN", "TRITON_MAX_TENSOR_NUMEL", "BoundBuiltin", "Builder", "Builtin", "Handle",
-    "IncompatibleTypeErrorImpl", "LanguageAttributeError", "LanguageError", "LanguageTypeError", "LanguageValueError",
-    "NotYetImplementedError", "_unwrap_if_constexpr", "base_type", "base_value", "bfloat16", "block_type", "builtin",
-    "const", "constexpr", "constexpr_type", "dtype", "float8e4b8", "float8e4b15", "float8e4nv", "float8e5",
-    "float8e5b16", "float16", "float32", "float64", "from_ir_type", "get_int_dtype", "int1", "int8", "int16", "int32",
-    "int64", "is_builtin", "parse_type", "pi32_t", "pointer_type", "tensor", "tensor_member", "tuple", "tuple_type",
-    "uint8", "uint16", "uint32", "uint64", "void",
+    "PENDING",
+    "TRITON_BUILTIN",
+    "TRITON_MAX_TENSOR_NUMEL",
+    "BoundBuiltin",
+    "Builder",
+    "Builtin",
+    "Handle",
+    "IncompatibleTypeErrorImpl",
+    "LanguageAttributeError",
+    "LanguageError",
+    "LanguageTypeError",
+    "LanguageValueError",
+    "NotYetImplementedError",
+    "PropagateNan",
+    "_unwrap_if_constexpr",
+    "add",
+    "arange",
+    "assume",
+    "base_type",
+    "base_value",
+    "bfloat16",
+    "block_type",
+    "broadcast",
+    "broadcast_to",
+    "builtin",
+    "cast",
+    "cat",
+    "clamp",
+    "condition",
+    "const",
+    "constexpr",
+    "constexpr_type",
+    "debug_barrier",
+    "device_assert",
+    "device_print",
+    "dot",
+    "dtype",
+    "expand_dims",
+    "float8e4b8",
+    "float8e4b15",
+    "float8e4nv",
+    "float8e5",
+    "float8e5b16",
+    "float16",
+    "float32",
+    "float64",
+    "from_ir_type",
+    "full",
+    "get_int_dtype",
+    "int1",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "interleave",
+    "is_builtin",
+    "item",
+    "join",
+    "load",
+    "max_constancy",
+    "max_contiguous",
+    "maximum",
+    "minimum",
+    "mul",
+    "multiple_of",
+    "num_programs",
+    "parse_type",
+    "permute",
+    "pi32_t",
+    "pointer_type",
+    "program_id",
+    "range",
+    "ravel",
+    "reduce",
+    "reshape",
+    "split",
+    "squeeze",
+    "static_assert",
+    "static_print",
+    "static_range",
+    "store",
+    "sub",
+    "tensor",
+    "tensor_member",
+    "to_tensor",
+    "trans",
+    "tuple",
+    "tuple_type",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "unsqueeze",
+    "view",
+    "void",
+    "where",
+    "zeros",
+    "zeros_like",
 ]
+
+
+def __getattr__(name: str) -> Builtin:
+    if name in PENDING:
+        return PENDING[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -454,6 +454,11 @@ def parse_type(name: str) -> dtype | pointer_type:
     raise LanguageValueError(f"no type is spelt {name!r}; examples: i32, u8, fp32, bf16, *fp32, *ki64")
 
 
+def str_to_ty(name: str, c: object = None) -> dtype | pointer_type:
+    """`parse_type` under triton's name; `c`, a compile-time value that goes with the type there, is not used."""
+    return parse_type(name)
+
+
 def get_int_dtype(bitwidth: int, signed: bool) -> dtype:
     """The integer type of a width and a signedness."""
     if bitwidth == 1:

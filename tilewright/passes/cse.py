@@ -39,9 +39,9 @@ def _op_key(op: Op, numbers: dict[Value, int]) -> _Key:
     operands: list[Hashable] = [numbers.get(v, v) for v in op.operands]
     if op.row.algebra & Algebra.COMMUTATIVE:
         operands.sort(key=hash)         # the order within a key is all that it decides
-    attrs = tuple((name, _attribute_key(value)) for name, value in op.attrs.items())
-    return (op.name, tuple(operands), tuple(sorted(attrs, key=lambda item: item[0])),
-            tuple(_region_key(region, numbers) for region in op.regions))
+    attrs = tuple([(name, _attribute_key(value)) for name, value in op.attrs.items()]) if op.attrs else ()
+    regions = tuple([_region_key(region, numbers) for region in op.regions]) if op.regions else ()
+    return (op.name, tuple(operands), attrs, regions)
 
 
 def _region_key(block: Block, numbers: dict[Value, int]) -> _Key:

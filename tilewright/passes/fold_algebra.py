@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from tilewright.analysis.uniform import Number
 from tilewright.ir.node import Op, Value
 from tilewright.ir.ops.table import Algebra
-from tilewright.ir.types import I1, Pointer, Scalar, Tile, element_of
+from tilewright.ir.types import F8E5M2, I1, Pointer, Scalar, Tile, element_of
 from tilewright.passes.folding import Folding, Outcome, evaluate, same_bits
 
 _ONES = "all bits"
@@ -70,7 +70,8 @@ def _uniform(fold: Folding, op: Op) -> Outcome:
 
 
 def _law(fold: Folding, op: Op) -> Outcome:
-    if len(op.operands) == 2:
+    # Arithmetic in f8e5m2 saturates (`ir.fp`): not even inf * 1 is inf.
+    if len(op.operands) == 2 and element_of(op.result.type) != F8E5M2:
         simpler = _neutral(fold, op) or _equal_operands(fold, op) or _regroup(fold, op)
         if simpler is not None:
             return simpler
@@ -175,6 +176,38 @@ def _differs_from_zero(fold: Folding, op: Op) -> Outcome:
     return None
 
 
+def _equals_flag(fold: Folding, op: Op) -> Outcome:
+    """`flag == true` is the flag, `flag == false` its opposite."""
+    flag, wanted = op.operands
+    number = fold.facts.constant_of(wanted)
+    if number is None:
+        flag, number = wanted, fold.facts.constant_of(flag)
+    if number is None or element_of(flag.type) != I1:
+        return None
+    if number:
+        return (flag,)
+    return (fold.emit("xor", (flag, fold.constant(True, flag.type, op.loc)), like=op),)
+
+
+# Comparisons and their opposites.  Ordered ones of floats have none: with a NaN both are false.
+_OPPOSITE = {"cmp_eq": "cmp_ne", "cmp_lt_s": "cmp_ge_s", "cmp_gt_s": "cmp_le_s", "cmp_lt_u": "cmp_ge_u",
+             "cmp_gt_u": "cmp_le_u", "cmp_oeq": "cmp_une"}
+_OPPOSITE.update({opposite: name for name, opposite in _OPPOSITE.items()})
+
+
+def _opposite(fold: Folding, op: Op) -> Outcome:
+    """The opposite of a comparison is a comparison."""
+    x, ones = op.operands
+    if element_of(x.type) != I1:
+        return None
+    if not _is(fold.facts.constant_of(ones), True, ones):
+        x, ones = ones, x
+    inner = fold.facts.op_of(x)
+    if inner is None or inner.name not in _OPPOSITE or not _is(fold.facts.constant_of(ones), True, ones):
+        return None
+    return (fold.emit(_OPPOSITE[inner.name], inner.operands, like=op),)
+
+
 # Casts of casts
 
 
@@ -216,7 +249,7 @@ def _convert_float(fold: Folding, op: Op) -> Outcome:
         return None
     x, to = inner.operands[0], op.attrs["to"]
     have = element_of(x.type)
-    if have == to:
+    if have == to and have != F8E5M2:       # its infinities saturate on the way back (`ir.fp`)
         return (x,)
     if isinstance(have, Scalar) and have.bits < to.bits and _float_fits(have, to):
         return (fold.emit("fp_ext", (x,), {"to": to}, like=op),)
@@ -244,7 +277,7 @@ def _pointer_of_address(fold: Folding, op: Op) -> Outcome:
 
 _RULES: Mapping[str, Callable[[Folding, Op], Outcome]] = {
     "rem_s": _remainder, "rem_u": _remainder, "select": _select, "neg_f": _negate, "abs_f": _absolute,
-    "cmp_ne": _differs_from_zero, "trunc": _truncate, "ext_s": _extend, "ext_u": _extend, "fp_ext": _convert_float,
-    "fp_trunc": _convert_float, "bitcast": _bitcast, "ptr_to_int": _address_of_pointer,
-    "int_to_ptr": _pointer_of_address,
+    "cmp_ne": _differs_from_zero, "cmp_eq": _equals_flag, "xor": _opposite,
+    "trunc": _truncate, "ext_s": _extend, "ext_u": _extend, "fp_ext": _convert_float, "fp_trunc": _convert_float,
+    "bitcast": _bitcast, "ptr_to_int": _address_of_pointer, "int_to_ptr": _pointer_of_address,
 }

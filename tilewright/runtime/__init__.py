@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from tilewright.diagnostics import AutotunerError, InterpreterError, OutOfResources
 from tilewright.runtime.arguments import MockTensor
+from tilewright.runtime.autotune import Autotuner
 from tilewright.runtime.config import Config
 from tilewright.runtime.driver import driver
+from tilewright.runtime.heuristics import Heuristics
 from tilewright.runtime.interface import KernelInterface
 from tilewright.runtime.jit import JITFunction
 from tilewright.runtime.reinterpret import TensorWrapper, reinterpret
 
 __all__ = [
-    "AutotunerError", "Config", "InterpreterError", "JITFunction", "KernelInterface", "MockTensor",
-    "OutOfResources", "TensorWrapper", "driver", "reinterpret",
+    "Autotuner", "AutotunerError", "Config", "Heuristics", "InterpreterError", "JITFunction", "KernelInterface",
+    "MockTensor", "OutOfResources", "TensorWrapper", "driver", "reinterpret",
 ]

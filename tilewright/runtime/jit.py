@@ -14,17 +14,18 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
+from tilewright.diagnostics import InternalError, TritonError
 from tilewright.language.function import Name, ParamKind, SourceFunction
 from tilewright.language.options import Options, Signature
 from tilewright.runtime import knobs
-from tilewright.runtime.arguments import CPU
 from tilewright.runtime.devices import DEVICES
 from tilewright.runtime.grid import Grid, normalise
 from tilewright.runtime.interface import KernelInterface
+from tilewright.runtime.interpreted import InterpretedKernel
 from tilewright.runtime.launch import CompiledKernel, Facts, check_devices, check_writable, facts_of
 from tilewright.runtime.launch_options import NAMES, make_options, unknown_keyword
 from tilewright.runtime.specialize import Specializer, Split, typed
@@ -76,18 +77,29 @@ class JITFunction(SourceFunction, KernelInterface):
     # -- launching --------------------------------------------------------------------------------------------------
 
     def __getitem__(self, grid: Any) -> Callable[..., CompiledKernel | None]:
-        return lambda *args, **kwargs: self._launch(grid, args, kwargs)
+        def launch(*args: Any, **kwargs: Any) -> CompiledKernel | None:
+            try:
+                return self._launch(grid, args, kwargs)
+            except InternalError:
+                raise
+            except TritonError as error:
+                if self.interprets():           # the kernel's frames are there to be looked into
+                    raise
+                # it says where in the kernel; how the compiler got there helps nobody
+                raise error.with_traceback(None)        # noqa: B904  (its own cause is kept)
+        return launch
 
-    def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> CompiledKernel | None:
+    def run(self, *args: Any, grid: Any, warmup: bool = False,
+            **kwargs: Any) -> CompiledKernel | InterpretedKernel | None:
         """Launch as `kernel[grid](*args, **kwargs)` does; `warmup=True` compiles only."""
         return self.warmup(*args, grid=grid, **kwargs) if warmup else self._launch(grid, args, kwargs)
 
-    def warmup(self, *args: Any, grid: Any = None, **kwargs: Any) -> CompiledKernel | None:
+    def warmup(self, *args: Any, grid: Any = None, **kwargs: Any) -> CompiledKernel | InterpretedKernel:
         """Compile for these arguments and launch nothing; dtypes (torch's, NumPy's, tl's) stand for tensors."""
         values, given = self.bind(args, kwargs)
         split = self.specializer.split(values, mock=True)
-        if self._interprets():
-            return None
+        if self.interprets():
+            return InterpretedKernel(self.__name__, partial(self._launch, kwargs=given), self.options(given))
         check_devices(self.__name__, self.slot_names(split), split.pointers)
         return self._compiled(values, given, split)
 
@@ -96,16 +108,14 @@ class JITFunction(SourceFunction, KernelInterface):
         split = self.specializer.split(values)
         bound = dict(zip(self.arg_names, values, strict=True)) if callable(grid) else None
         sizes = normalise(self.__name__, grid, bound)
-        for _, pointer in split.pointers:
-            if pointer.device is not CPU:
-                check_devices(self.__name__, self.slot_names(split), split.pointers)
-        if self._interprets():
+        if not split.ordinary:
+            check_devices(self.__name__, self.slot_names(split), split.pointers)
+        if self.interprets():
             self._interpret(sizes, values, given, split)
             return None
         kernel = self._compiled(values, given, split)
-        for _, pointer in split.pointers:
-            if not pointer.writable:
-                check_writable(self.__name__, self.slot_names(split), split.pointers, kernel.written)
+        if not split.ordinary:
+            check_writable(self.__name__, self.slot_names(split), split.pointers, kernel.written)
         kernel.launch(sizes, split.slots)
         return kernel
 
@@ -181,6 +191,7 @@ class JITFunction(SourceFunction, KernelInterface):
             from tilewright.compile import lower  # the compiler is loaded by the first compilation
             from tilewright.frontend import dependencies
             settings = self.settings()
+            DEVICES.cpu(settings["num_threads"]).prepare()      # starts while the frontend works
             guards = dependencies(self, values)
             lowered = lower(self, self.specializer.signature(split.atoms, values, False, False),
                             self.options(given), check=settings["check"])
@@ -224,7 +235,8 @@ class JITFunction(SourceFunction, KernelInterface):
 
     # -- the eager engine --------------------------------------------------------------------------------------------
 
-    def _interprets(self) -> bool:
+    def interprets(self) -> bool:
+        """Whether a launch would go to the eager engine now."""
         overridden = knobs.overrides()
         return bool(overridden["interpret"] if "interpret" in overridden else self._settings["interpret"])
 

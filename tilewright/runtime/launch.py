@@ -15,6 +15,7 @@ from tilewright.analysis.written import Written
 from tilewright.language.options import Options
 from tilewright.runtime.arguments import CPU, ELEMENTS, Pointer
 from tilewright.runtime.grid import Grid, normalise
+from tilewright.runtime.resources import KernelResources, fast_memory_of
 from tilewright.runtime.specialize import Atom, Specializer
 from tilewright.targets.base import CodeObject, LoadedKernel, Target
 
@@ -30,18 +31,23 @@ class Facts(NamedTuple):
     wide: bool
 
 
+_FACTS = {(d, w): Facts(d, w) for d in (False, True) for w in (False, True)}
+
+
 def facts_of(pointers: Pointers, written: Written) -> Facts:
     """The facts that hold for these arguments in a kernel that writes `written`."""
-    wide = any(p.high - p.low >= WIDE_ELEMENTS and p.high - p.low >= WIDE_ELEMENTS * _SIZES[p.element]
-               for _, p in pointers)
-    if written.anything:
-        return Facts(False, wide)
+    wide = False
+    for _, p in pointers:
+        if p.high - p.low >= WIDE_ELEMENTS:
+            wide = wide or p.high - p.low >= WIDE_ELEMENTS * _SIZES[p.element]
+    disjoint = not written.anything
     for slot, p in pointers:
         if slot in written.params:
+            low, high = p.low, p.high
             for other_slot, other in pointers:
-                if p.low < other.high and other.low < p.high and other_slot != slot and _both_reach(p, other):
-                    return Facts(False, wide)
-    return Facts(True, wide)
+                if low < other.high and other.low < high and other_slot != slot and _both_reach(p, other):
+                    disjoint = False
+    return _FACTS[disjoint, wide]
 
 
 def _both_reach(a: Pointer, b: Pointer) -> bool:
@@ -112,7 +118,7 @@ class Stages(Mapping[str, str]):
         return sum(1 for _ in self)
 
 
-class CompiledKernel:
+class CompiledKernel(KernelResources):
     """Machine code of one specialisation, in memory.  `compiled[grid](*all_arguments)` launches it again."""
 
     def __init__(self, code: CodeObject, target: Target, options: Options, specializer: Specializer,
@@ -125,7 +131,7 @@ class CompiledKernel:
         names = code.metadata["param_names"]
         self.metadata = KernelMetadata(
             name, code.target, options.num_warps, options.num_stages, options.num_ctas, options.maxnreg,
-            options.debug, options.enable_fp_fusion, code.metadata.get("shared_bytes", 0),
+            options.debug, options.enable_fp_fusion, fast_memory_of(code.metadata["scratch_bytes"]),
             tuple(names[i] for i in sorted(written.params)))
         self._names = names
         self._loaded: LoadedKernel = target.load(code)

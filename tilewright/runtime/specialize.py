@@ -20,14 +20,16 @@ import numpy as np
 
 from tilewright.ir import fp
 from tilewright.language.constexpr import constexpr
-from tilewright.language.function import ConstexprFunction, Param, ParamKind, SourceFunction
+from tilewright.language.function import ConstexprFunction, Param, SourceFunction
 from tilewright.language.options import Arg, ConstantArg, RuntimeArg, Signature, TupleArg
 from tilewright.language.types import const, dtype, parse_type, pointer_type
-from tilewright.runtime.arguments import ELEMENTS, MockTensor, Pointer, Readers, element_of_dtype
+from tilewright.runtime.arguments import CPU, ELEMENTS, MockTensor, Pointer, Readers, element_of_dtype
 
 Atom = Any          # str | tuple, see the module's docstring
 _MASK = 2**64 - 1
 _ONE = ("=", int, 1)
+# the atoms of a pointer to each element type: at any address, at a multiple of 16
+_ATOMS = {element: (f"*{element}", f"*{element}D") for element, _ in ELEMENTS.values()}
 _NONE = ("=", type(None), None)
 
 
@@ -42,13 +44,22 @@ class Rule:
     by_value: bool = True
     by_alignment: bool = True
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing is said of the parameter, so that the short way through `Specializer.split` is right."""
+        return (self.by_value and self.by_alignment and not (self.is_constexpr or self.fixed or self.const))
+
 
 class Split(NamedTuple):
-    """A bound argument list, taken apart.  `pointers` pairs the number of a slot with what it points to."""
+    """A bound argument list, taken apart.  `pointers` pairs the number of a slot with what it points to.
+
+    `ordinary`: all tensors are in the CPU's memory and writable, so nothing has to be said against them.
+    """
 
     atoms: tuple[Atom, ...]
     slots: list[int]
     pointers: list[tuple[int, Pointer]]
+    ordinary: bool
 
 
 def rule_of(param: Param) -> Rule:
@@ -85,6 +96,8 @@ def type_text(t: Any) -> str:
 def typed(value: Any) -> tuple[Any, ...]:
     """A hashable stand-in of a compile-time value: equal only for values of the same type and the same bits."""
     cls = type(value)
+    if cls is int:
+        return (cls, value)
     if cls is float:
         return (cls, value.hex())
     if isinstance(value, tuple):
@@ -105,23 +118,38 @@ class Specializer:
     def __init__(self, kernel: str, params: Sequence[Param]) -> None:
         self.kernel = kernel
         self.rules = tuple(rule_of(p) for p in params)
-        self._variadic = bool(params) and params[-1].kind is ParamKind.VARIADIC
+        self._plain = tuple(rule.is_plain for rule in self.rules)
         self._readers = Readers()
 
     def split(self, values: Sequence[Any], mock: bool = False) -> Split:
-        """Atoms, slots and pointers of bound values; `mock` lets dtypes stand for tensors (`warmup`)."""
+        """Atoms, slots and pointers of bound values; `mock` lets dtypes stand for tensors (`warmup`).
+
+        This is done at every launch: tensors and small ints of plain parameters take the short way.
+        """
         atoms: list[Atom] = []
         slots: list[int] = []
         pointers: list[tuple[int, Pointer]] = []
-        for rule, value in zip(self.rules, values, strict=True):
+        ordinary, known = True, self._readers.known
+        for rule, plain, value in zip(self.rules, self._plain, values):
             try:
-                if rule.is_constexpr:
+                cls = type(value)
+                if plain and cls is int and 1 < value <= 0x7FFFFFFF:
+                    slots.append(value)
+                    atoms.append("i32" if value & 15 else "i32D")
+                elif plain and cls in known and (reader := known[cls]) is not None:
+                    pointer = reader(value)
+                    pointers.append((len(slots), pointer))
+                    slots.append(pointer.address)
+                    atoms.append(_ATOMS[pointer.element][pointer.address & 15 == 0])
+                    ordinary = ordinary and pointer.writable and pointer.device is CPU
+                elif rule.is_constexpr:
                     atoms.append(("=", *typed(value)))
                 else:
                     atoms.append(self._atom(rule, _mocked(value) if mock else value, slots, pointers))
+                    ordinary = False
             except (TypeError, OverflowError) as error:
                 raise type(error)(f"{self.kernel}: parameter {rule.name!r}: {error}") from error.__cause__
-        return Split(tuple(atoms), slots, pointers)
+        return Split(tuple(atoms), slots, pointers, ordinary)
 
     def _atom(self, rule: Rule, value: Any, slots: list[int], pointers: list[tuple[int, Pointer]]) -> Atom:
         cls = type(value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.testing.bench import do_bench
+from tilewright.runtime.bench import do_bench
 from tilewright.testing.compare import assert_close
 from tilewright.testing.report import Benchmark, Mark, perf_report
 

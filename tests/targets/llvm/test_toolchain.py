@@ -67,6 +67,21 @@ def test_objects_with_one_symbol_name_do_not_meet():
     assert call(second, 1) == 3
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_dropping_a_loaded_object_unmaps_it():
+    def mappings():
+        gc.collect()
+        with open("/proc/self/maps", encoding="ascii") as f:
+            return len(f.readlines())
+
+    binary = toolchain.compile_object(ADD_ONE, HOST).binary
+    before = mappings()
+    kept = [loader().load(binary, "f") for _ in range(50)]
+    assert mappings() >= before + 50
+    kept.clear()
+    assert mappings() < before + 10
+
+
 def test_compiling_is_deterministic():
     assert toolchain.compile_object(ADD_ONE, HOST).binary == toolchain.compile_object(ADD_ONE, HOST).binary
 

@@ -4,7 +4,7 @@ An address that is uniform is one scalar access, one that steps by an element (u
 access, under a mask a masked one; only addresses that are known no better gather and scatter.  A lane whose mask is
 false never touches memory.  Alignment is that of the element: nothing more is known of a user's memory.
 Of equal addresses the last lane wins (LLVM LangRef, llvm.masked.scatter).
-Tests: tests/targets/cpu/test_access.py.
+Tests: tests/targets/cpu/test_nests.py, test_bounds.py.
 """
 
 from __future__ import annotations

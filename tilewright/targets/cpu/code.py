@@ -77,9 +77,9 @@ class Code(FunctionWriter):
             if self._levels[level].barrier:
                 depth = level
                 break
-        for level in self._levels[floor:depth + 1]:
-            if text in level.known:
-                return level.known[text]
+        for open_level in self._levels[floor:depth + 1]:
+            if text in open_level.known:
+                return open_level.known[text]
         self._count += 1
         value = Value(result, f"%v{self._count}")
         self._depth[value.name] = depth

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from tilewright.ir.node import Block, Op, Value
 from tilewright.ir.types import I32, I64, Tile, shape_of
 from tilewright.targets.cpu.fuse import Walker
-from tilewright.targets.cpu.lanes import uniform
+from tilewright.targets.cpu.lanes import Lane
 from tilewright.targets.cpu.state import Binding, Buffer, Virtual
 from tilewright.targets.llvm.types import I64 as LLVM_I64
 from tilewright.targets.llvm.types import PTR, constant, integer_value
@@ -115,8 +115,7 @@ def lower_for(walker: Walker, op: Op) -> None:
 
     def run(values: tuple[LlvmValue, ...]) -> Sequence[LlvmValue]:
         count, position, *scalars = values
-        kernel.bindings[index] = uniform(index.type, code.cast("trunc", position, LLVM_I64 if index.type == I64 else
-                                                               LLVM_I64.of("i32")))
+        kernel.bind_scalar(index, position if index.type == I64 else code.cast("trunc", position, LLVM_I64.of("i32")))
         carried.bind(body.args[1:], scalars)
         walker.block(body)
         following = carried.next(body.terminator.operands)
@@ -214,7 +213,7 @@ def _bind_passed(walker: Walker, op: Op, carried: Carried, passed: Sequence[Bind
     for result, binding in zip(op.results, passed, strict=True):
         if isinstance(binding, Buffer):
             walker.own(result, binding)
-        else:
+        elif isinstance(binding, Lane):
             walker.export(binding)
             walker.kernel.bindings[result] = binding
 

@@ -18,8 +18,6 @@ from tilewright.targets.cpu.lanes import Lane
 from tilewright.targets.cpu.state import Kernel
 from tilewright.targets.llvm.types import I64, Value, constant
 
-UNROLL = 4
-
 Body = Callable[[Evaluator, Index], None]
 
 
@@ -33,7 +31,7 @@ class Nest:
     floor: int                                # level above which the nest's loads may not move
     facts: Facts
     axis: int = -1                            # the vector dimension; -1: the last one that is not of size one
-    unroll: int = UNROLL                      # vectors in an iteration of the innermost loop
+    unroll: int = 1                           # vectors in an iteration of the innermost loop
     evaluators: dict[int, Evaluator] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -2,18 +2,23 @@
 
 The region is taken to be associative and commutative, so partial results live in vector accumulators: several along
 the reduced dimension when that is the vector dimension, then a tree over the accumulators and a tree of half vectors;
-else one for each group of lanes beside it, over the reduced dimension.  The order depends on the shape alone, so the
-result is the same for every run and thread count.  No identity is needed: accumulators start with the first elements.
+else one for each group of lanes beside it, over the reduced dimension.  Accumulators start with the region's identity
+where it is a single op that has one, else with the first elements.  The order depends on the shape and on the nest's
+version alone, so the result is the same for every run and thread count.
 Before: see `fuse`.  After: a scalar, or a tile in scratch, for each input.  Tests: tests/targets/cpu/test_reduce.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
 
 from tilewright.diagnostics import CompilationError
+from tilewright.ir import fp
 from tilewright.ir.node import Block, Op, Value
-from tilewright.ir.types import Tile, element_of, shape_of
+from tilewright.ir.types import Scalar, Tile, element_of, shape_of
 from tilewright.targets.cpu import access
 from tilewright.targets.cpu.elementwise import Elementwise
 from tilewright.targets.cpu.evaluate import Evaluator, Index, constant_lane
@@ -21,9 +26,17 @@ from tilewright.targets.cpu.fuse import Walker
 from tilewright.targets.cpu.lanes import Lane, vector
 from tilewright.targets.cpu.nest import Nest, fixed, moving, tail_pieces
 from tilewright.targets.cpu.state import Buffer
+from tilewright.targets.llvm import convert
 from tilewright.targets.llvm.types import Value as LlvmValue
+from tilewright.targets.llvm.types import constant
 
-ACCUMULATORS = 8
+# Values that change nothing, bit for bit, for regions of one op (floats: max_f ignores a NaN, -0 + x is x).
+_IDENTITIES: Mapping[str, Callable[[Scalar], float]] = {
+    "add": lambda t: 0, "or": lambda t: 0, "xor": lambda t: 0, "and": lambda t: -1, "mul": lambda t: 1,
+    "max_s": lambda t: -(1 << (t.bits - 1)), "min_s": lambda t: (1 << (t.bits - 1)) - 1, "max_u": lambda t: 0,
+    "min_u": lambda t: -1, "add_f": lambda t: -0.0, "mul_f": lambda t: 1.0, "max_f": lambda t: math.nan,
+    "min_f": lambda t: math.nan, "max_nan_f": lambda t: -math.inf, "min_nan_f": lambda t: math.inf,
+}
 
 Lanes = list[Lane]
 
@@ -109,20 +122,23 @@ class _Reduction:
     def _vectors(self, index: list[Lane], vectors: int, width: int) -> Lanes:
         """The whole vectors of a row, combined into one."""
         axis = self.axis
-        count = min(ACCUMULATORS if len(self.elements) == 1 else ACCUMULATORS // 2, vectors)
-        parts = [self._full(width, self._read(index, fixed(u * width, width), axis, width)) for u in range(count)]
+        count = min(2 * self.nest.unroll, vectors)
+        start = self._identity(width)
+        first = 0 if start is not None and vectors >= 2 * count else 1
+        parts = [list(start) if start is not None and not first else
+                 self._full(width, self._read(index, fixed(u * width, width), axis, width)) for u in range(count)]
         step, rounds = count * width, vectors // count
-        if rounds > 1:
+        if rounds > first:
             def run(i: LlvmValue, carried: tuple[LlvmValue, ...]) -> Sequence[LlvmValue]:
                 following: list[LlvmValue] = []
                 for u in range(count):
-                    place = moving(i, step + u * width, step, rounds * step, width)
+                    place = moving(i, first * step + u * width, step, rounds * step, width)
                     old = self._lanes(carried[u * len(self.elements):(u + 1) * len(self.elements)])
                     new = self._combine(width, old, self._read(index, place, axis, width))
                     following += self._full(width, new)
                 return following
 
-            flat = self.code.counted((rounds - 1) * step, step, run, [v for part in parts for v in part])
+            flat = self.code.counted((rounds - first) * step, step, run, [v for part in parts for v in part])
             n = len(self.elements)
             parts = [list(flat[u * n:(u + 1) * n]) for u in range(count)]
         lanes = [self._lanes(part) for part in parts]
@@ -155,7 +171,7 @@ class _Reduction:
         nest = self.nest
         size, width = nest.shape[nest.axis], nest.width
         vectors = size // width
-        group = 4 if len(self.elements) == 1 else 2
+        group = self.nest.unroll
         rounds = vectors // group if vectors > group else 0
 
         def run(i: LlvmValue, _: tuple[LlvmValue, ...]) -> tuple[LlvmValue, ...]:
@@ -177,21 +193,38 @@ class _Reduction:
         def read(row: Lane, place: Lane) -> Lanes:
             return self._read([*index[:axis], row, *index[axis + 1:]], place, vector_dimension, width)
 
-        values = [v for place in places for v in self._full(width, read(fixed(0), place))]
-        if size > 1:
+        start = self._identity(width)
+        first = 0 if start is not None and size > 1 else 1
+        values = [v for place in places for v in (
+            start if start is not None and not first else self._full(width, read(fixed(0), place)))]
+        if size > first:
             def run(i: LlvmValue, carried: tuple[LlvmValue, ...]) -> Sequence[LlvmValue]:
                 following: list[LlvmValue] = []
                 for k, place in enumerate(places):
                     old = self._lanes(carried[k * n:(k + 1) * n])
-                    following += self._full(width, self._combine(width, old, read(moving(i, 1, 1, size), place)))
+                    following += self._full(width, self._combine(width, old, read(moving(i, first, 1, size), place)))
                 return following
 
-            values = list(self.code.counted(size - 1, 1, run, values))
+            values = list(self.code.counted(size - first, 1, run, values))
         for k, place in enumerate(places):
             at = [*index[:vector_dimension], place, *index[vector_dimension + 1:]]
             self._finish(at, self._lanes(values[k * n:(k + 1) * n]), self.nest.evaluator(width))
 
     # --- both
+
+    def _identity(self, width: int) -> list[LlvmValue] | None:
+        """Accumulators that change nothing."""
+        body = self.region.ops
+        if len(body) != 2 or body[0].name not in _IDENTITIES or set(body[0].operands) != set(self.region.args) or (
+                body[1].operands != body[0].results):
+            return None
+        (element,) = self.elements
+        assert isinstance(element, Scalar)
+        number = _IDENTITIES[body[0].name](element)
+        t = convert.register_type(element, width if width > 1 else 0)
+        if element.is_float and not t.is_float:
+            (number,) = fp.encode(np.array([number]), element).tolist()
+        return [constant(t, number)]
 
     def _full(self, width: int, lanes: Lanes) -> list[LlvmValue]:
         e = Elementwise(self.code, width)

@@ -17,7 +17,7 @@ from tilewright.ir.ops.rules import scalar_element
 from tilewright.ir.types import Element, Scalar, element_of
 from tilewright.targets.cpu.code import Code
 from tilewright.targets.cpu.lanes import is_narrow_float
-from tilewright.targets.llvm import convert, intdiv, mathlib, minmax
+from tilewright.targets.llvm import convert, floatrem, intdiv, mathlib, minmax
 from tilewright.targets.llvm.types import Type, Value, constant, zero
 
 Rule = Callable[[Code, Op, Sequence[Value]], Value]
@@ -104,7 +104,7 @@ def _extremum(code: Code, op: Op, args: Sequence[Value]) -> Value:
 def _rem_f(code: Code, op: Op, args: Sequence[Value]) -> Value:
     element = scalar_element(op.results[0].type)
     a, b = (convert.widen(code, v, element) for v in args)
-    return narrow(code, code.op("frem", a, b), element)
+    return narrow(code, floatrem.rem_f(code, a, b), element)
 
 
 def _fma(code: Code, op: Op, args: Sequence[Value]) -> Value:

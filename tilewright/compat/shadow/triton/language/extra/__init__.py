@@ -1,3 +1,3 @@
 """`triton.language.extra`."""
 
-from tilewright.language.extra import *
+from triton.language.extra import cuda, libdevice

@@ -31,10 +31,17 @@ def do_bench(fn: Callable[[], Any], warmup: float = 25, rep: float = 100,
     """
     if return_mode not in ("min", "max", "mean", "median", "all"):
         raise ValueError(f"return_mode is min, max, mean, median or all, not {return_mode!r}")
+    grads = None if grad_to_none is None else list(grad_to_none)
     torch = _torch_with_cuda()
     if torch is not None:
-        return summarise(_times_on_cuda(torch, fn, warmup, rep, grad_to_none), quantiles, return_mode)
-    return summarise(_times_on_cpu(fn, warmup, rep, grad_to_none), quantiles, return_mode)
+        return summarise(_times_on_cuda(torch, fn, warmup, rep, grads), quantiles, return_mode)
+    cache = np.zeros(CACHE_BYTES, np.int8)
+
+    def prepare() -> None:
+        _drop_grads(grads)
+        cache.fill(0)
+
+    return summarise(times_of(fn, prepare, warmup, rep), quantiles, return_mode)
 
 
 def _torch_with_cuda() -> Any:
@@ -45,7 +52,7 @@ def _torch_with_cuda() -> Any:
 
 def _counts(estimate_ms: float, warmup: float, rep: float) -> tuple[int, int]:
     estimate_ms = max(estimate_ms, 1e-4)
-    return max(1, math.floor(warmup / estimate_ms)), max(1, math.floor(rep / estimate_ms))
+    return math.floor(warmup / estimate_ms), max(1, math.floor(rep / estimate_ms))
 
 
 def _drop_grads(tensors: Iterable[Any] | None) -> None:
@@ -53,30 +60,33 @@ def _drop_grads(tensors: Iterable[Any] | None) -> None:
         tensor.grad = None
 
 
-def _times_on_cpu(fn: Callable[[], Any], warmup: float, rep: float, grads: Iterable[Any] | None) -> list[float]:
-    grads = None if grads is None else list(grads)
-    cache = np.zeros(CACHE_BYTES, np.int8)
+def times_of(fn: Callable[[], Any], prepare: Callable[[], Any], warmup: float, rep: float) -> list[float]:
+    """Milliseconds of each timed call of `fn`; `prepare` is called before every call, outside of the timing."""
+    prepare()
     fn()
-    start = time.perf_counter()
+    spent = 0.0
     for _ in range(_ESTIMATES):
-        cache.fill(0)
-        fn()
-    n_warmup, n_rep = _counts((time.perf_counter() - start) * 1e3 / _ESTIMATES, warmup, rep)
+        prepare()
+        spent += _timed(fn)
+    n_warmup, n_rep = _counts(spent / _ESTIMATES, warmup, rep)
     for _ in range(n_warmup):
+        prepare()
         fn()
     times = []
     for _ in range(n_rep):
-        _drop_grads(grads)
-        cache.fill(0)
-        start = time.perf_counter()
-        fn()
-        times.append((time.perf_counter() - start) * 1e3)
+        prepare()
+        times.append(_timed(fn))
     return times
 
 
+def _timed(fn: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    fn()
+    return (time.perf_counter() - start) * 1e3
+
+
 def _times_on_cuda(torch: Any, fn: Callable[[], Any], warmup: float, rep: float,
-                   grads: Iterable[Any] | None) -> list[float]:
-    grads = None if grads is None else list(grads)
+                   grads: Sequence[Any] | None) -> list[float]:
     cache = torch.empty(256 << 20, dtype=torch.int8, device="cuda")
 
     def event() -> Any:
@@ -111,4 +121,6 @@ def summarise(times: Sequence[float], quantiles: Sequence[float] | None, return_
         return found[0] if len(found) == 1 else found
     if return_mode == "all":
         return list(times)
-    return {"min": min, "max": max, "mean": statistics.fmean, "median": statistics.median}[return_mode](times)
+    if return_mode in ("min", "max"):
+        return min(times) if return_mode == "min" else max(times)
+    return statistics.fmean(times) if return_mode == "mean" else statistics.median(times)

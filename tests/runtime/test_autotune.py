@@ -1,0 +1,240 @@
+"""autotune: choice, keys, memory put back, hooks, pruning (semantics §13)."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import tilewright as triton
+import tilewright.language as tl
+from tilewright.runtime import knobs
+
+
+@triton.jit
+def scale(x, n, factor, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x + i, tl.load(x + i, mask=i < n) * factor, mask=i < n)
+
+
+CONFIGS = [triton.Config({"BLOCK": 16}), triton.Config({"BLOCK": 32}, num_warps=2)]
+
+
+def grid(meta):
+    return (triton.cdiv(meta["n"], meta["BLOCK"]),)
+
+
+def tuned(fn=scale, configs=CONFIGS, key=("n",), **options):
+    return triton.autotune(list(configs), list(key), **{"warmup": 0.05, "rep": 0.2, **options})(fn)
+
+
+def times(table):
+    """A bench that gives each call of a config's order the next list of times."""
+    pending = iter(table)
+
+    def bench(call, quantiles):
+        call()
+        return next(pending)
+
+    return bench
+
+
+def test_in_place_kernels_are_applied_once():
+    x = np.arange(50, dtype=np.float32)
+    kernel = tuned()
+    kernel[grid](x, 50, 3.0)
+    np.testing.assert_array_equal(x, np.arange(50) * 3)
+    assert set(kernel.configs_timings) == set(CONFIGS)
+    kernel[grid](x, 50, 3.0)
+    np.testing.assert_array_equal(x, np.arange(50) * 9)
+
+
+def test_every_timed_run_sees_the_same_input():
+    seen = []
+    x = np.ones(16, np.float32)
+    tuned(pre_hook=lambda args, reset_only: seen.append(x.copy()))[grid](x, 16, 2.0)
+    assert len(seen) > 4 and all((s == 1).all() for s in seen)
+
+
+def test_the_fastest_wins_and_ties_go_to_the_first():
+    for table, best in (([[2, 1, 3], [1, 1, 3]], 1), ([[1, 1, 3], [2, 1, 3]], 0), ([[1, 1, 3], [1, 1, 3]], 0),
+                        ([[1, 2, 3], [1, 1, 3]], 1)):
+        kernel = tuned(do_bench=times(table))
+        kernel[grid](np.ones(16, np.float32), 16, 2.0)
+        assert kernel.best_config is CONFIGS[best]
+
+
+def test_keys_are_values_and_dtypes():
+    kernel = tuned(do_bench=times([[1, 1, 1]] * 8))
+    x = np.ones(64, np.float32)
+    for n in (16, 16, 32):
+        kernel[grid](x, n, 2.0)
+    kernel[grid](x.astype(np.float64), 16, 2.0)
+    assert len(kernel.cache) == 3
+
+
+def test_one_config_is_not_timed():
+    def refuse(call, quantiles):
+        raise AssertionError("timed")
+
+    x = np.ones(16, np.float32)
+    kernel = tuned(configs=CONFIGS[:1], do_bench=refuse)
+    kernel[grid](x, 16, 2.0)
+    assert (x == 2).all() and not kernel.cache
+
+
+def test_no_config_means_the_default_one():
+    x = np.ones(16, np.float32)
+    tuned(configs=[])[grid](x, 16, 2.0, BLOCK=16)
+    assert (x == 2).all()
+
+
+def test_meta_parameters_may_not_be_passed():
+    with pytest.raises(ValueError, match="Conflicting meta-parameters: BLOCK. "):
+        tuned()[grid](np.ones(16, np.float32), 16, 2.0, BLOCK=16)
+    with pytest.raises(TypeError, match="multiple values for keyword argument 'BLOCK'"):
+        tuned(configs=CONFIGS[:1])[grid](np.ones(16, np.float32), 16, 2.0, BLOCK=16)
+
+
+@pytest.mark.parametrize("option", ["key", "reset_to_zero", "restore_value"])
+def test_unknown_names(option):
+    with pytest.raises(ValueError, match=f"{option} names 'm', but the parameters of scale are x, n, factor, BLOCK"):
+        tuned(**{option: ["m"]})
+
+
+@triton.jit
+def accumulate(total, x, n, BLOCK: tl.constexpr):
+    s = 0.0
+    for first in range(0, n, BLOCK):
+        i = first + tl.arange(0, BLOCK)
+        s += tl.sum(tl.load(x + i, mask=i < n, other=0.0), axis=0)
+    tl.store(total, tl.load(total) + s)
+
+
+def test_reset_to_zero_while_tuning_only():
+    total, x = np.full(1, 7, np.float32), np.ones(40, np.float32)
+    kernel = tuned(accumulate, reset_to_zero=["total"])
+    kernel[(1,)](total, x, 40)
+    assert total[0] == 40
+    kernel[(1,)](total, x, 40)
+    assert total[0] == 80
+
+
+def test_accumulation_without_reset_is_done_once():
+    total, x = np.full(1, 7, np.float32), np.ones(40, np.float32)
+    tuned(accumulate)[(1,)](total, x, 40)
+    assert total[0] == 47
+
+
+def test_order_of_hooks():
+    events = []
+    config = triton.Config({"BLOCK": 16}, pre_hook=lambda args: events.append(("config", args["BLOCK"])))
+
+    def bench(call, quantiles):
+        call()
+        return [1.0, 1.0, 1.0]
+
+    kernel = tuned(configs=[config, CONFIGS[1]], do_bench=bench,
+                   pre_hook=lambda args, reset_only: events.append(("pre", reset_only)),
+                   post_hook=lambda args, exception: events.append(("post", exception)))
+    kernel[grid](np.ones(16, np.float32), 16, 2.0)
+    assert events == [("config", 16), ("pre", False), ("post", None), ("pre", False), ("post", None),
+                      ("pre", True), ("config", 16)]
+    events.clear()
+    kernel[grid](np.ones(16, np.float32), 16, 2.0)
+    assert events == [("config", 16)]
+
+
+@triton.jit
+def picky(x, n, BLOCK: tl.constexpr):
+    tl.static_assert(BLOCK <= 16, "too large")
+    i = tl.arange(0, BLOCK)
+    tl.store(x + i, 1.0, mask=i < n)
+
+
+def test_a_config_that_fails_its_static_assert_loses():
+    kernel = tuned(picky, configs=[triton.Config({"BLOCK": 64}), triton.Config({"BLOCK": 16})])
+    kernel[(1,)](np.ones(16, np.float32), 16)
+    assert kernel.best_config.kwargs == {"BLOCK": 16}
+    assert kernel.configs_timings[triton.Config({"BLOCK": 64})] == [float("inf")] * 3
+
+
+def test_other_errors_go_through():
+    with pytest.raises(triton.CompilationError, match="end"):
+        tuned(configs=[triton.Config({"BLOCK": 0}), CONFIGS[0]])[(1,)](np.ones(16, np.float32), 16, 2.0)
+
+
+def test_pruning():
+    seen = {}
+
+    def early(configs, named, **kwargs):
+        seen.update(named=named, kwargs=kwargs)
+        return configs[1:]
+
+    kernel = tuned(prune_configs_by={"early_config_prune": early})
+    kernel[grid](np.ones(16, np.float32), 16, factor=2.0)
+    assert kernel.best_config is CONFIGS[1] and seen["named"]["n"] == 16 and seen["kwargs"]["factor"] == 2.0
+    with pytest.raises(triton.AutotunerError, match="Autotuner error: early_config_prune of scale left no config"):
+        tuned(prune_configs_by={"early_config_prune": lambda *a, **k: []})[grid](np.ones(16, np.float32), 16, 2.0)
+
+
+@pytest.mark.parametrize("top_k", [1, 0.5, 0.1])
+def test_a_model_chooses(top_k):
+    model = {"perf_model": lambda BLOCK, n, **rest: -BLOCK, "top_k": top_k}
+    kernel = tuned(prune_configs_by=model)
+    kernel[grid](np.ones(16, np.float32), 16, 2.0)
+    assert kernel.best_config is CONFIGS[1]
+
+
+@triton.jit
+def through_memory(table, BLOCK: tl.constexpr):
+    p = tl.load(table).to(tl.pointer_type(tl.int32))
+    tl.store(p, tl.load(p) + 1)
+
+
+def test_a_store_through_a_loaded_pointer_is_unproven():
+    value = np.zeros(1, np.int32)
+    with pytest.warns(UserWarning, match="tuning of through_memory is unproven"):
+        tuned(through_memory, key=())[(1,)](np.array([value.ctypes.data]))
+
+
+def test_eager_takes_the_first_config():
+    x = np.ones(16, np.float32)
+    with knobs.scope(interpret=True):
+        kernel = tuned()
+        kernel[grid](x, 16, 2.0)
+    assert (x == 2).all() and kernel.best_config is CONFIGS[0]
+
+
+def test_stacked_heuristics():
+    over = triton.heuristics({"n": lambda args: args["x"].shape[0]})(tuned())
+    x = np.ones(16, np.float32)
+    over[grid](x, factor=2.0)
+    assert (x == 2).all()
+    under = tuned(triton.heuristics({"factor": lambda args: float(args["BLOCK"])})(scale),
+                  do_bench=times([[2, 2, 2], [1, 1, 1]]))
+    x = np.ones(16, np.float32)
+    under[grid](x, 16)
+    assert (x == 32).all() and under.base_fn is scale
+
+
+def test_torch_tensors_are_put_back():
+    torch = pytest.importorskip("torch")
+    x = torch.ones(16, requires_grad=True)
+    tuned(reset_to_zero=[])[grid](x, 16, 2.0)
+    assert (x == 2).all()
+    total = torch.full((1,), 7.0)
+    tuned(accumulate, reset_to_zero=["total"])[(1,)](total, torch.ones(40), 40)
+    assert total.item() == 40
+
+
+def test_warmup_compiles_every_config():
+    x = np.ones(16, np.float32)
+    kernels = tuned().warmup(x, 16, 2.0, grid=(1,))
+    assert len(kernels) == 2 and (x == 1).all()
+
+
+def test_cached_results_on_disk_are_not_promised():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        tuned(cache_results=True)
+    assert "kept for this process only" in str(caught[0].message)

@@ -1,0 +1,3 @@
+"""`triton.language.extra.cuda`."""
+
+from triton.language.extra.cuda import libdevice

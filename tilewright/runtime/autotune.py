@@ -1,0 +1,268 @@
+"""`autotune`: run a kernel with the fastest of several configs.
+
+The first launch with a new key (the values of the `key` arguments and the dtypes of all tensors) times every config;
+the winner is kept in memory and used from then on.  What the kernel writes is put back before *every* timed run and
+before the final one, outside of the timing, so a kernel that works in place is applied exactly once.  A kernel that
+stores through a pointer which it loaded may write what nobody can put back: tuning then warns.
+In the eager engine nothing is timed: the first config that `prune_configs_by` leaves is used.
+
+`reset_to_zero`, `restore_value`, `pre_hook` and `post_hook` act while configs are timed, and before the launch that
+ends the tuning; launches with a known key run only the hook of their config (semantics of triton).
+Tests: tests/runtime/test_autotune.py.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.diagnostics import AutotunerError, CompileTimeAssertionFailure, OutOfResources
+from tilewright.runtime.arguments import CPU, Pointer, Readers
+from tilewright.runtime.bench import times_of
+from tilewright.runtime.config import Config
+from tilewright.runtime.interface import KernelInterface
+from tilewright.runtime.launch import CompiledKernel
+
+QUANTILES = (0.5, 0.2, 0.8)
+Hook = Callable[..., Any]
+
+
+class Saved:
+    """Copies of the bytes that some tensors reach."""
+
+    def __init__(self, pointers: Mapping[str, Pointer]) -> None:
+        self._parts = [(p.low, ctypes.string_at(p.low, p.high - p.low)) for p in pointers.values() if p.high > p.low]
+
+    def restore(self) -> None:
+        """Put the bytes back where they were."""
+        for address, data in self._parts:
+            ctypes.memmove(address, data, len(data))
+
+
+class Autotuner(KernelInterface):
+    """A kernel `fn` with configs; see the module's docstring."""
+
+    def __init__(self, fn: Any, configs: Sequence[Config], key: Sequence[str], reset_to_zero: Sequence[str] = (),
+                 restore_value: Sequence[str] = (), pre_hook: Hook | None = None, post_hook: Hook | None = None,
+                 prune_configs_by: Mapping[str, Any] | None = None, warmup: float = 25, rep: float = 100,
+                 do_bench: Callable[..., Any] | None = None) -> None:
+        self.fn = fn
+        self.arg_names: list[str] = list(fn.arg_names)
+        self.__name__ = getattr(fn, "__name__", "kernel")
+        self.configs = list(configs) or [Config({})]
+        self.keys = list(key)
+        self.reset_to_zero, self.restore_value = list(reset_to_zero), list(restore_value)
+        self.pre_hook, self.post_hook = pre_hook, post_hook
+        self.prune = dict(prune_configs_by or {})
+        self.cache: dict[tuple[Any, ...], Config] = {}
+        self.configs_timings: dict[Config, list[float]] = {}
+        self.best_config: Config | None = None
+        self._times = (warmup, rep)
+        self._do_bench = do_bench
+        self._readers = Readers()
+        for what, names in (("key", self.keys), ("reset_to_zero", self.reset_to_zero),
+                            ("restore_value", self.restore_value)):
+            unknown = [name for name in names if name not in self.arg_names]
+            if unknown:
+                raise ValueError(f"{what} names {', '.join(map(repr, unknown))}, but the parameters of "
+                                 f"{self.__name__} are {', '.join(self.arg_names)}")
+
+    @property
+    def base_fn(self) -> Any:
+        """The @jit function under all decorators."""
+        fn = self.fn
+        while isinstance(fn, KernelInterface) and hasattr(fn, "fn") and hasattr(fn.fn, "arg_names"):
+            fn = fn.fn
+        return fn
+
+    # -- launching --------------------------------------------------------------------------------------------------
+
+    def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
+        """Launch with the best config, after finding it if the key is new."""
+        if warmup:
+            return self.warmup(*args, grid=grid, **kwargs)
+        named = {**dict(zip(self.arg_names, args)), **kwargs}
+        if len(self.configs) == 1:
+            config, tuned = self.configs[0], False
+        else:
+            config, tuned = self._chosen(args, kwargs, named, grid)
+        self.best_config = config
+        if tuned:
+            self._before(named, reset_only=True)
+        if config.pre_hook is not None:
+            config.pre_hook({**named, **config.all_kwargs()})
+        return self.fn.run(*args, grid=grid, **kwargs, **config.all_kwargs())
+
+    def warmup(self, *args: Any, grid: Any = None, **kwargs: Any) -> list[Any]:
+        """Compile every config that pruning leaves, and launch nothing."""
+        named = {**dict(zip(self.arg_names, args)), **kwargs}
+        return [self.fn.run(*args, grid=grid, warmup=True, **kwargs, **config.all_kwargs())
+                for config in self._pruned(named, kwargs, grid)]
+
+    def _chosen(self, args: Sequence[Any], kwargs: Mapping[str, Any], named: Mapping[str, Any],
+                grid: Any) -> tuple[Config, bool]:
+        """The config for these arguments, and whether it was found by timing just now."""
+        clash = sorted({name for config in self.configs for name in config.kwargs} & named.keys())
+        if clash:
+            raise ValueError(f"Conflicting meta-parameters: {', '.join(clash)}. They are given in a launch of "
+                             f"{self.__name__}, but its configs set them; leave them out")
+        key = self._key(named)
+        if key in self.cache:
+            return self.cache[key], False
+        configs = self._pruned(named, kwargs, grid)
+        if len(configs) == 1 or self.base_fn.interprets():
+            self.cache[key] = configs[0]
+            return configs[0], False
+        best = self._tuned(configs, args, kwargs, named, grid)
+        self.cache[key] = best
+        return best, True
+
+    def _key(self, named: Mapping[str, Any]) -> tuple[Any, ...]:
+        values = [(type(named[name]), named[name]) for name in self.keys if name in named]
+        return (*values, *(str(v.dtype) for v in named.values() if hasattr(v, "dtype")))
+
+    # -- tuning -----------------------------------------------------------------------------------------------------
+
+    def _tuned(self, configs: Sequence[Config], args: Sequence[Any], kwargs: Mapping[str, Any],
+               named: Mapping[str, Any], grid: Any) -> Config:
+        """The fastest config; memory is afterwards as it was."""
+        pointers = self._pointers(named)
+        saved = self._saved(configs, args, kwargs, pointers, grid)
+        timings: dict[Config, list[float]] = {}
+        for config in configs:
+            timings[config] = self._timed(config, args, kwargs, named, grid, saved)
+            saved.restore()
+        self.configs_timings = timings
+        return min(timings, key=timings.__getitem__)    # the first of equal ones
+
+    def _saved(self, configs: Sequence[Config], args: Sequence[Any], kwargs: Mapping[str, Any],
+               pointers: Mapping[str, Pointer], grid: Any) -> Saved:
+        """Copies of what any of the configs may write, and of what `restore_value` names."""
+        written: set[str] = set(self.restore_value)
+        for config in configs:
+            kernel = self._compiled(config, args, kwargs, grid)
+            if kernel is not None:
+                written.update(kernel.metadata.written_params)
+                if kernel.written.anything:
+                    warnings.warn(f"tuning of {self.__name__} is unproven: it stores through a pointer that it loaded "
+                                  "from memory, which is not put back between timed runs", stacklevel=5)
+                    break
+        return Saved({name: p for name, p in pointers.items() if name in written})
+
+    def _compiled(self, config: Config, args: Sequence[Any], kwargs: Mapping[str, Any],
+                  grid: Any) -> CompiledKernel | None:
+        """The kernel of a config; None if it cannot be built for lack of resources."""
+        try:
+            made = self.fn.run(*args, grid=grid, warmup=True, **kwargs, **config.all_kwargs())
+        except (OutOfResources, CompileTimeAssertionFailure):
+            return None
+        return made if isinstance(made, CompiledKernel) else None
+
+    def _timed(self, config: Config, args: Sequence[Any], kwargs: Mapping[str, Any], named: Mapping[str, Any],
+               grid: Any, saved: Saved) -> list[float]:
+        """Quantiles of the time of one config; infinite if it cannot run."""
+
+        def prepare() -> None:
+            saved.restore()
+            if config.pre_hook is not None:
+                config.pre_hook({**named, **config.all_kwargs()})
+            self._before(named, reset_only=False)
+
+        def call() -> None:
+            error: Exception | None = None
+            try:
+                self.fn.run(*args, grid=grid, **kwargs, **config.all_kwargs())
+            except Exception as raised:
+                error = raised
+                raise
+            finally:
+                if self.post_hook is not None:
+                    self.post_hook(dict(named), exception=error)
+
+        def prepared_call() -> None:
+            prepare()
+            call()
+
+        try:
+            if self._do_bench is not None:
+                found = self._do_bench(prepared_call, quantiles=QUANTILES)
+                return [float(t) for t in found] if isinstance(found, Sequence) else [float(found)] * 3
+            return [float(q) for q in np.quantile(times_of(call, prepare, *self._times), QUANTILES)]
+        except (OutOfResources, CompileTimeAssertionFailure):
+            return [math.inf] * 3
+
+    def _before(self, named: Mapping[str, Any], reset_only: bool) -> None:
+        """What happens before a timed run, and (`reset_only`) before the launch that ends the tuning."""
+        if self.pre_hook is not None:
+            self.pre_hook(dict(named), reset_only=reset_only)
+            return
+        for name in self.reset_to_zero:
+            if named.get(name) is not None:
+                _zero(named[name])
+
+    def _pointers(self, named: Mapping[str, Any]) -> dict[str, Pointer]:
+        """The tensors among the arguments, in CPU memory; elements of tuples are `name[0]`."""
+        found: dict[str, Pointer] = {}
+
+        def look(name: str, value: Any) -> None:
+            if isinstance(value, tuple):
+                for index, item in enumerate(value):
+                    look(f"{name}[{index}]", item)
+                return
+            reader = self._readers.find(type(value), value)
+            pointer = reader(value) if reader is not None else None
+            if pointer is not None and pointer.device == CPU and pointer.writable:
+                found[name] = pointer
+
+        for name, value in named.items():
+            look(name, value)
+        return found
+
+    # -- pruning ----------------------------------------------------------------------------------------------------
+
+    def _pruned(self, named: Mapping[str, Any], kwargs: Mapping[str, Any], grid: Any) -> list[Config]:
+        configs = list(self.configs)
+        early, model = self.prune.get("early_config_prune"), self.prune.get("perf_model")
+        if early is not None:
+            configs = list(early(configs, dict(named), **kwargs, grid=grid, warmup=False))
+            if not configs:
+                raise AutotunerError(f"early_config_prune of {self.__name__} left no config; return at least one")
+        if model is None:
+            return configs
+        top = self.prune.get("top_k", 1.0)
+        count = max(1, int(len(self.configs) * top) if isinstance(top, float) else top)
+        if len(configs) <= count:
+            return configs
+        costs = {config: model(**{**named, **kwargs, **config.all_kwargs()}) for config in configs}
+        return sorted(configs, key=costs.__getitem__)[:count]
+
+
+def _zero(tensor: Any) -> None:
+    """Fill a tensor or array with zeros."""
+    if hasattr(tensor, "detach"):
+        tensor.detach().zero_()
+    else:
+        tensor[...] = 0
+
+
+def autotune(configs: Sequence[Config], key: Sequence[str], prune_configs_by: Mapping[str, Any] | None = None,
+             reset_to_zero: Sequence[str] | None = None, restore_value: Sequence[str] | None = None,
+             pre_hook: Hook | None = None, post_hook: Hook | None = None, warmup: float | None = None,
+             rep: float | None = None, use_cuda_graph: bool = False, do_bench: Callable[..., Any] | None = None,
+             cache_results: bool = False) -> Callable[[Any], Autotuner]:
+    """Decorator: launch with the fastest of `configs`, found anew for each value of the `key` arguments.
+
+    `prune_configs_by` may have `early_config_prune(configs, named_args, **kwargs)`, `perf_model(**args)` and `top_k` (a
+    number, or a share up to 1.0).  `warmup` and `rep` are milliseconds; `do_bench(fn, quantiles=...)` replaces the
+    clock.  `use_cuda_graph` has no meaning on a CPU.  Results are kept in memory.
+    """
+    if cache_results:
+        warnings.warn("autotune(cache_results=True): results are kept for this process only", stacklevel=2)
+    return lambda fn: Autotuner(fn, configs, key, reset_to_zero or (), restore_value or (), pre_hook, post_hook,
+                                prune_configs_by, 25 if warmup is None else warmup, 100 if rep is None else rep,
+                                do_bench)

@@ -1,0 +1,45 @@
+"""`heuristics`: meta-parameters that are computed from the other arguments at each launch.
+
+    @heuristics({"EVEN": lambda args: args["n"] % args["BLOCK"] == 0})
+    @jit
+    def kernel(x, n, BLOCK: tl.constexpr, EVEN: tl.constexpr): ...
+
+They run in the order of the dict; each sees the arguments by name, the keywords (with grid and warmup) and what the
+earlier ones computed.  A computed value replaces a keyword of the same name.
+Tests: tests/runtime/test_heuristics.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tilewright.runtime.interface import KernelInterface
+
+Rule = Callable[[Mapping[str, Any]], Any]
+
+
+class Heuristics(KernelInterface):
+    """A kernel (or tuned kernel) `fn` with rules for some of its parameters."""
+
+    def __init__(self, fn: Any, values: Mapping[str, Rule]) -> None:
+        self.fn = fn
+        self.arg_names: list[str] = list(fn.arg_names)
+        self.values = dict(values)
+        self.__name__ = getattr(fn, "__name__", "kernel")
+        unknown = [name for name in self.values if name not in self.arg_names]
+        if unknown:
+            raise ValueError(f"heuristics for {', '.join(map(repr, unknown))}, but the parameters of {self.__name__} "
+                             f"are {', '.join(self.arg_names)}")
+
+    def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
+        """Compute the values, then run the kernel."""
+        seen = {**dict(zip(self.arg_names, args)), **kwargs, "grid": grid, "warmup": warmup}
+        for name, rule in self.values.items():
+            seen[name] = kwargs[name] = rule(seen)
+        return self.fn.run(*args, grid=grid, warmup=warmup, **kwargs)
+
+
+def heuristics(values: Mapping[str, Rule]) -> Callable[[Any], Heuristics]:
+    """Decorator: `values` maps names of parameters to functions of the arguments (a dict by name)."""
+    return lambda fn: Heuristics(fn, values)

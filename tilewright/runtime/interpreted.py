@@ -1,0 +1,32 @@
+"""What `kernel.warmup(...)` returns where kernels are interpreted: an object with the face of a compiled kernel.
+
+Programs look at its resources and launch it, as they do with compiled code; a launch runs the eager engine.
+Tests: tests/runtime/test_resources.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tilewright.language.options import Options
+from tilewright.runtime.launch import KernelMetadata
+from tilewright.runtime.resources import KernelResources, fast_memory_of
+
+
+class InterpretedKernel(KernelResources):
+    """`kernel[grid](*all_arguments)` interprets the function again; compile-time arguments are among them."""
+
+    def __init__(self, name: str, launch: Callable[[Any, tuple[Any, ...]], Any], options: Options) -> None:
+        self.name = name
+        self.asm: Mapping[str, str | bytes] = {}
+        self.metadata = KernelMetadata(
+            name, "interpreter", options.num_warps, options.num_stages, options.num_ctas, options.maxnreg,
+            options.debug, options.enable_fp_fusion, fast_memory_of(0), ())
+        self._launch = launch
+
+    def __getitem__(self, grid: Any) -> Callable[..., Any]:
+        return lambda *args: self._launch(grid, args)
+
+    def __repr__(self) -> str:
+        return f"<InterpretedKernel {self.name}>"
