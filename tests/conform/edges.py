@@ -34,9 +34,20 @@ def values(element, extra=()):
         return np.unique(np.array([v for v in (*some, *extra) if low <= v <= high], storage_dtype(element)))
     plain = np.array([*_F64, *_EXTREMES[element.name], *extra])
     both = np.concatenate([plain, -plain, [np.inf, -np.inf, np.nan]])
-    encoded = fp.encode(both, element)
+    encoded = np.concatenate([fp.encode(both, element), _other_nans(element)])
     _, first = np.unique(np.ascontiguousarray(encoded).view(f"u{element.bytes}"), return_index=True)
     return encoded[np.sort(first)]
+
+
+def _other_nans(element):
+    """A negative quiet NaN with a payload, and both signs of a signalling one (e4m3 has one NaN of each sign)."""
+    if element.name == "f8e4m3":
+        return np.array([0xFF], np.uint8)
+    mantissa = {"f16": 10, "bf16": 7, "f32": 23, "f64": 52, "f8e5m2": 2}[element.name]
+    exponent = ((1 << element.bits) - 1) >> (mantissa + 1) << mantissa
+    sign, quiet = 1 << (element.bits - 1), 1 << (mantissa - 1)
+    patterns = [sign | exponent | quiet | 1, exponent | 1, sign | exponent | 1]
+    return np.array(patterns, f"u{element.bytes}").view(storage_dtype(element))
 
 
 def random_values(element, count, seed):

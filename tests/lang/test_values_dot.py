@@ -72,7 +72,7 @@ def matmul(a, b, c, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_
     a_ptrs = a + (offs_am[:, None] * stride_am + offs_k[None, :] * stride_ak)
     b_ptrs = b + (offs_k[:, None] * stride_bk + offs_bn[None, :] * stride_bn)
     acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
-    for k in range(0, tl.cdiv(K, BLOCK_K)):
+    for k in range(tl.cdiv(K, BLOCK_K)):
         x = tl.load(a_ptrs, mask=offs_k[None, :] < K - k * BLOCK_K, other=0.0)
         y = tl.load(b_ptrs, mask=offs_k[:, None] < K - k * BLOCK_K, other=0.0)
         acc = tl.dot(x, y, acc)

@@ -70,7 +70,8 @@ def outer(out, x, y, M: tl.constexpr, N: tl.constexpr):
 
 @triton.jit
 def filled(out, M: tl.constexpr, N: tl.constexpr):
-    v = tl.full((M, N), 3, tl.float32) + tl.zeros((N,), tl.float32)[None, :] + tl.zeros_like(tl.full((M, 1), 1, tl.float32))
+    v = tl.full((M, N), 3, tl.float32) + tl.zeros((N,), tl.float32)[None, :]
+    v += tl.zeros_like(tl.full((M, 1), 1, tl.float32))
     store_2d(out, v, M, N)
 
 
@@ -92,7 +93,8 @@ def test_transpose(launch, shape, dtype):
     np.testing.assert_array_equal(out, x.T)
 
 
-@pytest.mark.parametrize("shapes", [((4, 8), (8, 4)), ((16, 16), (4, 64)), ((6, 10), (15, 4)), ((32, 1), (2, 16)), ((5, 7), (7, 5))])
+@pytest.mark.parametrize("shapes", [((4, 8), (8, 4)), ((16, 16), (4, 64)), ((6, 10), (15, 4)), ((32, 1), (2, 16)),
+                                    ((5, 7), (7, 5))])
 def test_reshape(launch, shapes):
     (m, n), (p, q) = shapes
     x, out = np.arange(m * n, dtype=np.float32).reshape(m, n), np.zeros((p, q), np.float32)

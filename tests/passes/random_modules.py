@@ -226,7 +226,7 @@ class Generator:
             scalar = tiled((), element_of(t))
             if element_of(t).is_int and self.rng.random() < 0.4:
                 advance = self.one("splat", self.of(scalar), shape=shape_of(t)) if shape_of(t) else self.of(scalar)
-                results.append(self.one("add", arg, advance))
+                results.append(self.one(self.rng.choice(("add", "add", "sub")), arg, advance))
             else:
                 results.append(arg if self.rng.random() < 0.2 else self.of(t))
         return results

@@ -5,8 +5,8 @@ import time
 import numpy as np
 import pytest
 
-from tilewright.testing import do_bench
 from tilewright.runtime.bench import summarise
+from tilewright.testing import do_bench
 
 
 def test_time_of_a_sleep():

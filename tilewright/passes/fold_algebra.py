@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from tilewright.analysis.uniform import Number
 from tilewright.ir.node import Op, Value
 from tilewright.ir.ops.table import Algebra
-from tilewright.ir.types import I1, Pointer, Scalar, Tile, element_of
+from tilewright.ir.types import F8E5M2, I1, Pointer, Scalar, Tile, element_of
 from tilewright.passes.folding import Folding, Outcome, evaluate, same_bits
 
 _ONES = "all bits"
@@ -70,7 +70,8 @@ def _uniform(fold: Folding, op: Op) -> Outcome:
 
 
 def _law(fold: Folding, op: Op) -> Outcome:
-    if len(op.operands) == 2:
+    # Arithmetic in f8e5m2 saturates (`ir.fp`): not even inf * 1 is inf.
+    if len(op.operands) == 2 and element_of(op.result.type) != F8E5M2:
         simpler = _neutral(fold, op) or _equal_operands(fold, op) or _regroup(fold, op)
         if simpler is not None:
             return simpler
@@ -248,7 +249,7 @@ def _convert_float(fold: Folding, op: Op) -> Outcome:
         return None
     x, to = inner.operands[0], op.attrs["to"]
     have = element_of(x.type)
-    if have == to:
+    if have == to and have != F8E5M2:       # its infinities saturate on the way back (`ir.fp`)
         return (x,)
     if isinstance(have, Scalar) and have.bits < to.bits and _float_fits(have, to):
         return (fold.emit("fp_ext", (x,), {"to": to}, like=op),)

@@ -11,8 +11,11 @@ from __future__ import annotations
 from tilewright.ir.node import Module, Op, Value
 from tilewright.ir.types import Tile, shape_of
 from tilewright.ir.walk import Definition, definitions
+from tilewright.targets.cpu.nest import vector_axis
 
 _SAME_BASE = ("ptr_add", "splat", "broadcast", "expand_dims", "permute", "reshape", "hint", "bitcast")
+
+_WORTH_TURNING = 8      # smaller sides are not worth a block in registers
 
 Steps = tuple[int | None, ...]
 
@@ -25,6 +28,7 @@ class Aliases:
         self._params = set(module.entry.params)
         self._definitions: dict[Value, Definition] = definitions(module.entry.body)
         self._bases: dict[Value, Value | None] = {}
+        self._steps: dict[bool, dict[Value, Steps | None]] = {}
 
     def base(self, pointer: Value) -> Value | None:
         """The parameter that `pointer` is derived from; None if that is not known."""
@@ -104,6 +108,16 @@ class Aliases:
         """
         if not isinstance(value.type, Tile):
             return ()
+        known = self._steps.setdefault(remainders, {})
+        if not known:       # all in program order, so that no chain of ops is too long to recurse along
+            for other in self._definitions:
+                if isinstance(other.type, Tile):
+                    known[other] = None
+                    known[other] = self._find_steps(other, remainders)
+        return known[value]
+
+    def _find_steps(self, value: Value, remainders: bool) -> Steps | None:
+        assert isinstance(value.type, Tile)
         definition = self._definitions[value]
         op = definition.op
         if op is None or definition.is_argument:
@@ -121,6 +135,16 @@ class Aliases:
         if op.name in ("ext_s", "hint") or (remainders and op.name in ("rem_s", "rem_u")):
             return self.steps(op.operands[0], remainders)
         return self._moved(op, value.type.rank, remainders)
+
+    def other_axis(self, pointer: Value) -> int | None:
+        """The dimension along which neighbours lie in memory, where that is not the last one (of sizes above 1)."""
+        steps, shape = self.steps(pointer, remainders=True), shape_of(pointer.type)
+        if steps is None or len(shape) < 2:
+            return None
+        last = vector_axis(shape)
+        if steps[last] in (0, 1, -1) or shape[last] < _WORTH_TURNING:
+            return None
+        return next((d for d, s in enumerate(steps) if s == 1 and d != last and shape[d] >= _WORTH_TURNING), None)
 
     def _scaled(self, op: Op, remainders: bool) -> Steps | None:
         """A product with a number, or with a tile that is the same everywhere along the other's steps."""

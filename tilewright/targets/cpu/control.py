@@ -36,8 +36,6 @@ class Carried:
         """The buffer of tile `k`, holding its first value: that value's own if nobody else needs it."""
         walker, value = self.walker, inits[k]
         place = walker.plan.places[op]
-        if value in walker.plan.kept and not isinstance(walker.kernel.bindings[value], Buffer):
-            walker.keep([value])        # what it is made from may be gone when it is needed again behind the loop
         if (isinstance(walker.kernel.bindings[value], Buffer) and inits.count(value) == 1
                 and walker.plan.last_use(value, place.block) <= place.index
                 and not any(value in region_values for region_values in walker.used_within(op))):

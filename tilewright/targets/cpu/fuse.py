@@ -30,6 +30,7 @@ from tilewright.targets.cpu.lanes import Lane, LaneMath
 from tilewright.targets.cpu.nest import Nest, iterate
 from tilewright.targets.cpu.plan import Plan, is_virtual, unrolling
 from tilewright.targets.cpu.state import Buffer, Kernel, Virtual
+from tilewright.targets.cpu.transpose import Transposing
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.llvm.types import constant
 
@@ -70,7 +71,10 @@ class Walker:
             self._bind_virtual(op)
             return
         handler = self.handlers.get(op.name)
-        if handler is not None:
+        if op.name == "load" and isinstance(op.results[0].type, Tile):      # a volatile one: read here, once
+            self._bind_virtual(op)
+            self.keep(op.results)
+        elif handler is not None:
             handler(self, op)
         elif not op.results:
             raise CompilationError(f"the CPU target has no rule for {op.name}", op.loc)
@@ -171,19 +175,34 @@ class Walker:
         while True:
             reached = self.reach(sources)
             kept = [v for v in reached if v in self.plan.kept and v not in done]
-            apart = next((v for v in kept if not (reached[v] and shape_of(v.type) == shape)), None)
+            apart = next((v for v in kept if v in self.plan.turned or not (
+                reached[v] and shape_of(v.type) == shape)), None)
             if apart is None:
                 return kept
             self.keep([apart])
 
     def keep(self, values: Sequence[Value], targets: Sequence[Buffer] | None = None,
              versions: bool = True) -> list[Buffer]:
-        """Compute tiles of one shape into scratch (`targets`, else new buffers, which are bound and owned)."""
+        """Compute tiles of one shape into scratch (`targets`, else new buffers, which are bound and owned).
+
+        A kept tile that is needed again gets its own buffer too: what it is made from may be gone by then.
+        """
+        if targets is not None:
+            for value in values:
+                if value in self.plan.kept and self._is_virtual(value) and len(self.plan.roots(value)) > 1:
+                    self.keep([value])
         shape = shape_of(values[0].type)
-        fused = self.prepare(values, shape, skip=values)
+        fused = self.prepare(values, shape if values[0] not in self.plan.turned else None, skip=values)
         buffers = list(targets) if targets is not None else [self.kernel.new_buffer(v.type) for v in values]
 
+        axis = self.plan.turned.get(values[0]) if len(values) == 1 and self._is_virtual(values[0]) else None
+
         def emit(nest: Nest) -> Sequence[LlvmValue]:
+            if axis is not None:
+                nest.axis = axis
+                Transposing(nest, buffers[0], lambda e, index: e.at(values[0], index)).emit()
+                return ()
+
             def body(e: Evaluator, index: Index) -> None:
                 results = [e.at(v, index) for v in values]
                 for lane, buffer in zip(results, buffers, strict=True):

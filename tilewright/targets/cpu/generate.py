@@ -49,7 +49,8 @@ def generate(module: Module, isa: Isa, vector_bits: int) -> Generated:
     kernel = Kernel(module, code, vector_bits)
     _bind_arguments(kernel)
     body = module.entry.body
-    walker = Walker(kernel, Plan(body), Aliases(module), HANDLERS)
+    aliases = Aliases(module)
+    walker = Walker(kernel, Plan(body, aliases.other_axis), aliases, HANDLERS)
     _, first, last, _ = code.params
 
     def program(linear: Value, _: tuple[Value, ...]) -> tuple[Value, ...]:

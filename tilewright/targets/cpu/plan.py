@@ -11,7 +11,7 @@ Before: a function without calls.  Nothing is changed.  Tests: tests/targets/cpu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from tilewright.ir.node import Block, Op, Value
@@ -66,7 +66,10 @@ def is_virtual(op: Op) -> bool:
 class Plan:
     """Decisions for one function's body (see the module's docstring)."""
 
-    def __init__(self, body: Block) -> None:
+    def __init__(self, body: Block, other_axis: Callable[[Value], int | None] = lambda pointer: None) -> None:
+        """`other_axis`: along which other dimension than the last a tile of pointers is contiguous, or None."""
+        self._other_axis = other_axis
+        self.turned: dict[Value, int] = {}      # loads to be transposed, with the dimension that they are read along
         self.places: dict[Op, Place] = {}
         self._order: list[Op] = []
         self._number(body, None)
@@ -101,6 +104,12 @@ class Plan:
         own = _COSTS.get(op.name, 1)
         if op.name == "load":
             own = _LOAD if parts[0] == 0 else _GATHER
+            axis = self._other_axis(op.operands[0])
+            if axis is not None:
+                self.turned[op.result] = axis
+                self.kept.add(op.result)
+                self._cost[op.result], self._chain[op.result] = 1, 0
+                return
         elif op.name in VIRTUAL_SHAPES or op.name == "ptr_add" or (sum(parts) == 0 and _is_index(op)):
             own = 0
         for value in op.results:

@@ -23,7 +23,19 @@ def emit(f: FunctionWriter, name: str, a: Value, b: Value) -> Value:
     limit = float_value(b)
     if limit is not None and not math.isnan(limit) and not _wrong_zero(name, limit):
         return f.select(f.fcmp(_COMPARES[name], a, b), a, b)
+    if name in ("max_f", "min_f") and a.type.lanes == 0:
+        a, b = _without_nan(f, a, b)
     return f.binary_intrinsic(_INTRINSICS[name], a, b)
+
+
+def _without_nan(f: FunctionWriter, a: Value, b: Value) -> tuple[Value, Value]:
+    """Each operand, or the other one where it is a NaN.
+
+    LLVM 22 on x86 gives a NaN for a scalar `maximumnum` or `minimumnum` of a NaN and a value that it knows to be none
+    (converted from an integer, say); vectors are right.
+    """
+    a = f.select(f.fcmp("uno", a, a), b, a)
+    return a, f.select(f.fcmp("uno", b, b), a, b)
 
 
 def _wrong_zero(name: str, limit: float) -> bool:

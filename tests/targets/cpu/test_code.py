@@ -1,0 +1,82 @@
+"""The hoisting writer: invariants stand outside, equal instructions are shared, branches are barriers."""
+
+from tilewright.targets.cpu.code import Code
+from tilewright.targets.llvm.isa import Isa
+from tilewright.targets.llvm.text import ModuleWriter
+from tilewright.targets.llvm.types import I1, I64, PTR, Value, constant
+
+
+def code():
+    return Code(ModuleWriter(Isa()), "k", [("x", PTR), ("n", I64)])
+
+
+def test_invariants_leave_loops_and_equal_texts_are_one():
+    c = code()
+    n = c.params[1]
+
+    def body(i, _):
+        a = c.op("mul", n, constant(I64, 3))
+        assert a == c.op("mul", n, constant(I64, 3))
+        b = c.op("add", a, i)
+        assert c.op("add", a, i) == b
+        c.store(b, c.gep(c.params[0], i, I64), 8)
+        return ()
+
+    c.counted(8, 1, body)
+    c.ret()
+    text = c.text()
+    assert text.count("mul i64") == 1 and text.index("mul i64") < text.index("loop")
+    assert text.index("add i64 %v") > text.index("loop")
+
+
+def test_nothing_leaves_a_branch_and_what_is_known_outside_is_used():
+    c = code()
+    n = c.params[1]
+    outside = c.op("mul", n, n)
+
+    def way():
+        assert c.op("mul", n, n) == outside
+        return [c.op("add", n, n)]
+
+    (joined,) = c.branch(c.icmp("slt", n, constant(I64, 5)), way, lambda: [n])
+    c.store(joined, c.params[0], 8)
+    c.ret()
+    text = c.text()
+    assert text.count("mul i64") == 1 and text.index("add i64") > text.index("then")
+
+
+def test_loads_stay_but_shared_ones_move_up_to_the_floor():
+    c = code()
+    first = c.load(c.params[0], I64, 8)
+    assert c.load(c.params[0], I64, 8) != first
+    with c.scope() as floor:
+        def body(i, _):
+            a = c.shared_load("load i64, ptr %x, align 8", I64, floor)
+            assert c.shared_load("load i64, ptr %x, align 8", I64, floor) == a
+            return ()
+        c.counted(4, 1, body)
+    with c.scope() as floor:
+        c.shared_load("load i64, ptr %x, align 8", I64, floor)
+    c.ret()
+    text = c.text()
+    assert text.count("load i64") == 4      # two plain ones, one for each scope
+    assert text.index("loop") > text.rindex("load i64", 0, text.index("loop"))
+
+
+def test_a_known_condition_takes_its_way_at_once():
+    c = code()
+    taken = []
+    c.branch(Value(I1, "true"), lambda: taken.append("then") or (), lambda: taken.append("else") or ())
+    c.branch(Value(I1, "false"), lambda: taken.append("then") or (), lambda: taken.append("else") or ())
+    assert taken == ["then", "else"] and "br i1" not in c.text()
+
+
+def test_folding():
+    c = code()
+    n, zero, one = c.params[1], constant(I64, 0), constant(I64, 1)
+    assert c.fold("add", n, zero) == n and c.fold("add", zero, n) == n and c.fold("sub", n, zero) == n
+    assert c.fold("mul", n, one) == n and c.fold("mul", n, zero) == zero
+    assert c.fold("add", constant(I64, 2**63 - 1), one) == constant(I64, -2**63)
+    assert c.fold("and", n, constant(I64, -1)) == n and c.fold("and", n, zero) == zero
+    assert c.fold_icmp("slt", zero, one) == Value(I1, "true")
+    assert c.select(Value(I1, "true"), n, zero) == n and c.select(c.icmp("eq", n, zero), n, n) == n
