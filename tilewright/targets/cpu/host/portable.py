@@ -11,20 +11,17 @@ from __future__ import annotations
 
 import ctypes
 import os
-import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tilewright.diagnostics import KernelAssertionError, Location, render
 from tilewright.targets.base import CodeObject, LoadedKernel
 from tilewright.targets.cpu.host.pool import Ranges, ThreadPool
-from tilewright.targets.cpu.host.printing import PrintSite
+from tilewright.targets.cpu.host.reports import Printer, Reports
 from tilewright.targets.llvm.toolchain import Loader
 
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
-_PRINT = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 _FRAME = ctypes.c_int64 * 32
 _STATUS, _CANCEL = 16, 24      # words of a frame; the context is words 0..15
 _ALIGN = 64
@@ -107,8 +104,7 @@ class PortableKernel(LoadedKernel):
         self._loaded = loaded          # keeps the code mapped
         self.entry = _ENTRY(loaded.address)
         self._scratch_bytes = int(metadata.get("scratch_bytes", 0))
-        self._asserts: Sequence[Mapping[str, Any]] = metadata.get("asserts", ())
-        self._prints = [PrintSite(p) for p in metadata.get("prints", ())]
+        self._reports = Reports(metadata)
         self._polls = bool(metadata.get("polls_cancel", False))
         self._frames: list[Frame] = []
         self.ns_per_program = 0.0     # of the last launch; decides where the next one runs, never what it computes
@@ -120,8 +116,8 @@ class PortableKernel(LoadedKernel):
             return
         arguments = (ctypes.c_int64 * len(slots))(*slots)
         frame = self.take_frame()
-        if self._prints:
-            printer = _Printer(self._prints, grid, frame)
+        if self._reports.prints:
+            printer = Printer(self._reports.prints, grid, frame.cancel)
             frame.prepare(grid, printer.address, frame)
         else:
             printer = None
@@ -132,7 +128,7 @@ class PortableKernel(LoadedKernel):
         if printer is not None:
             printer.reraise()
         if failed:
-            raise self._assertion(failed - 1, program, grid)
+            raise self._reports.assertion(failed - 1, program, grid)
 
     def _run(self, grid: tuple[int, int, int], total: int, arguments: Any, frame: Frame) -> None:
         threads, worth = self.host.threads, self.host.worth_help_ns
@@ -192,12 +188,6 @@ class PortableKernel(LoadedKernel):
             return self._frames.pop()
         except IndexError:
             return Frame(self._scratch_bytes)
-
-    def _assertion(self, number: int, linear: int, grid: tuple[int, int, int]) -> KernelAssertionError:
-        record = self._asserts[number]
-        program = _program(linear, grid)
-        message = f"device assertion failed in program {program}: {record['message']}"
-        return KernelAssertionError(render(message, _location(record.get("location"))))
 
 
 class _SharedRun:
@@ -263,34 +253,3 @@ class _SharedRun:
             self._error = error
         finally:
             self._ranges.leave()
-
-
-def _program(linear: int, grid: tuple[int, int, int]) -> tuple[int, int, int]:
-    """(x, y, z) of a linear program id; x runs fastest."""
-    return linear % grid[0], linear // grid[0] % grid[1], linear // (grid[0] * grid[1])
-
-
-def _location(record: Any) -> Location | None:
-    """A location from metadata: the fields of `Location` by name, or None."""
-    return Location(**record) if record else None
-
-
-class _Printer:
-    """The print callback of one launch; a failure in it is kept and raised when the launch has ended."""
-
-    def __init__(self, sites: Sequence[PrintSite], grid: tuple[int, int, int], frame: Frame) -> None:
-        self._error: BaseException | None = None
-
-        def show(site: int, linear: int, addresses: int | None) -> None:
-            try:
-                sys.stdout.write(sites[site].text(_program(linear, grid), addresses or 0))
-            except BaseException as error:
-                self._error = error
-                frame.cancel()
-
-        self._callback: Callable[[int, int, int | None], None] = _PRINT(show)
-        self.address = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
-
-    def reraise(self) -> None:
-        if self._error is not None:
-            raise self._error
