@@ -19,7 +19,7 @@ from typing import Any
 from tilewright.diagnostics import OutOfResources
 from tilewright.targets.base import CodeObject, LoadedKernel
 from tilewright.targets.cpu.host.elf import Image
-from tilewright.targets.cpu.host.library import Library, ObjectStore
+from tilewright.targets.cpu.host.library import Library, ObjectStore, keep_for_ever
 from tilewright.targets.cpu.host.records import WORD, Cancel, Flags, Frame, Kernel, Pool
 from tilewright.targets.cpu.host.reports import Grid, Printer, Reports
 from tilewright.targets.llvm.machine import Compiler
@@ -48,9 +48,9 @@ class LinuxHost:
         self.threads = min(usable, Pool.MOST_THREADS)
         self.timeout_s = timeout_s
         self.library = library if library is not None else Library(compiler, store)
-        # Never unmapped: threads of the pool may look at it until the process ends.
-        self._memory = mmap.mmap(-1, Pool.SIZE)
-        self.pool = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
+        memory = mmap.mmap(-1, Pool.SIZE)
+        keep_for_ever(memory)       # threads of the pool look at it even after the host has gone
+        self.pool = ctypes.addressof(ctypes.c_char.from_buffer(memory))
         for offset, value in ((Pool.THREADS, self.threads), (Pool.WORTH, worth_help_ns), (Pool.SLICE, SLICE_NS),
                               (Pool.TIMEOUT, int(timeout_s * 1e9)), (Pool.SPIN, SPIN), (Pool.STEERED, -1)):
             ctypes.c_int64.from_address(self.pool + offset).value = value
@@ -61,6 +61,7 @@ class LinuxHost:
                 _forget_threads(pool)
 
         os.register_at_fork(after_in_child=renew)
+        weakref.finalize(self, self.library.stop, pool).atexit = False
 
     def load(self, code: CodeObject) -> LinuxKernel:
         return LinuxKernel(self, Image(code.binary, self.library.symbols), code.metadata)

@@ -78,6 +78,7 @@ class PoolCode:
         self._measure()
         self._run()
         self._launch()
+        self._stop()
 
     def _declare(self) -> None:
         m = self.module
@@ -608,3 +609,12 @@ class PoolCode:
             n.when(n.is_("ne", other, 0), lambda: n.call("free", n.as_pointer(other)))
 
         n.when(n.is_("ule", needed, SMALL_SCRATCH), on_stack, in_block)
+
+    def _stop(self) -> None:
+        """Let the pool's threads end, as soon as they have nothing to do."""
+        n = self.module.function("stop", [("pool", PTR)], public=True)
+        pool, = n.params
+        n.atomic_put(pool, Pool.STOP, constant(I32, 1), order="seq_cst")
+        n.atomic_change("add", pool, Pool.GENERATION, constant(I32, 1))
+        self._futex(n, n.at(pool, Pool.GENERATION), _FUTEX_WAKE, constant(I32, 2**31 - 1), constant(PTR, 0))
+        n.end()

@@ -18,6 +18,7 @@ from typing import Any
 
 from tilewright.targets.base import CodeObject, LoadedKernel
 from tilewright.targets.cpu.host.pool import Ranges, ThreadPool
+from tilewright.targets.cpu.host.records import Cancel
 from tilewright.targets.cpu.host.reports import Printer, Reports
 from tilewright.targets.llvm.toolchain import Loader
 
@@ -44,6 +45,7 @@ class Frame:
     def __init__(self, scratch_bytes: int) -> None:
         self.words = _FRAME()
         self.address = ctypes.addressof(self.words)
+        self.deadline = 0.0     # 0 is no limit
         self._scratch = ctypes.create_string_buffer(scratch_bytes + _ALIGN) if scratch_bytes else None
         if self._scratch is not None:
             self.words[3] = -(-ctypes.addressof(self._scratch) // _ALIGN) * _ALIGN
@@ -56,11 +58,15 @@ class Frame:
         words[5] = callback
         words[6] = owner.address + 8 * _CANCEL
         if owner is self:
-            words[_STATUS] = 0
-            words[_CANCEL] = 0
+            words[_CANCEL] = words[_STATUS] = words[_STATUS + 2] = 0
 
-    def cancel(self) -> None:
-        self.words[_CANCEL] = 1
+    def cancel(self, why: int = Cancel.INTERRUPTED) -> None:
+        self.words[_CANCEL] = why
+
+    def look_at_clock(self) -> None:
+        """Cancel a launch that is over its time limit."""
+        if self.deadline and time.monotonic() >= self.deadline:
+            self.cancel(Cancel.TIMEOUT)
 
     @property
     def stopped(self) -> bool:
@@ -74,9 +80,11 @@ class PortableHost:
     Work that seems to take less than `worth_help_ns` stays on the calling thread.
     """
 
-    def __init__(self, threads: int | None = None, worth_help_ns: int = WORTH_HELP_NS) -> None:
+    def __init__(self, threads: int | None = None, worth_help_ns: int = WORTH_HELP_NS,
+                 timeout_s: float = 0.0) -> None:
         self.threads = threads if threads is not None else available_threads()
         self.worth_help_ns = worth_help_ns
+        self.timeout_s = timeout_s
         self.pool = ThreadPool()
         self._loader = Loader()
 
@@ -96,7 +104,8 @@ class PortableKernel(LoadedKernel):
     """Machine code in memory with its messages.
 
     `metadata["polls_cancel"]` says that the code has `while` loops, which poll the cancel word: launched from the main
-    thread, such a kernel runs on pool threads alone, so that the main thread can take Ctrl-C.
+    thread or with a time limit, such a kernel runs on pool threads alone, so that its caller can look at Ctrl-C and
+    the clock meanwhile.
     """
 
     def __init__(self, host: PortableHost, loaded: Any, metadata: Mapping[str, Any]) -> None:
@@ -122,17 +131,22 @@ class PortableKernel(LoadedKernel):
         else:
             printer = None
             frame.prepare(grid, 0, frame)
+        limit = self.host.timeout_s
+        frame.deadline = time.monotonic() + limit if limit else 0.0
         self._run(grid, total, arguments, frame)
-        failed, program = frame.words[_STATUS], frame.words[_STATUS + 1]
+        failed, program, loop, stopped_in = frame.words[_STATUS:_STATUS + 4]
+        late = frame.words[_CANCEL] == Cancel.TIMEOUT
         self.give_back(frame)
         if printer is not None:
             printer.reraise()
         if failed:
             raise self._reports.assertion(failed - 1, program, grid)
+        if late:
+            raise self._reports.timeout(limit, loop - 1, stopped_in, grid)
 
     def _run(self, grid: tuple[int, int, int], total: int, arguments: Any, frame: Frame) -> None:
         threads, worth = self.host.threads, self.host.worth_help_ns
-        if self._polls and threading.current_thread() is threading.main_thread():
+        if self._polls and (frame.deadline or threading.current_thread() is threading.main_thread()):
             _SharedRun(self, grid, (0, total), min(threads, total), arguments, frame, leads=False).run()
             return
         first, known = 0, self.ns_per_program > 0
@@ -169,6 +183,7 @@ class PortableKernel(LoadedKernel):
             if not known:
                 count = min(count, 8 * max(first, 1))
             self._run_timed(arguments, first, first + count, frame)
+            frame.look_at_clock()
             first += count
 
     def _run_timed(self, arguments: Any, first: int, last: int, frame: Frame) -> float:
@@ -214,7 +229,7 @@ class _SharedRun:
             if self._leads:
                 self._lead()
             else:
-                self._ranges.wait_until_drained()
+                self._ranges.wait_until_drained(self._frame.look_at_clock, 0.05 if self._frame.deadline else 1.0)
         except BaseException as error:
             self._frame.cancel()
             self._error = error
@@ -233,6 +248,7 @@ class _SharedRun:
         while not self._frame.stopped and (part := self._ranges.claim(0)):
             start = time.perf_counter_ns()
             self._kernel.entry(self._arguments, *part, self._frame.address)
+            self._frame.look_at_clock()
             elapsed += max(1, time.perf_counter_ns() - start - _CALL_NS)
             done += part[1] - part[0]
         if done:
