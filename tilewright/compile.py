@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tilewright.analysis.written import Written, written_params
+from tilewright.diagnostics import CompilationError
 from tilewright.frontend import compile_function
 from tilewright.ir.node import Module
 from tilewright.ir.text import print_module
@@ -60,7 +61,12 @@ def finish(lowered: Lowered, target: Target, *, check: int = 1, dump: Dump | Non
     passes = list(target.passes(lowered.options))
     module = run_passes(module, passes, check=check,
                         dump=None if dump is None else lambda name, m: dump(f"after-{name}", print_module(m)))
-    code = target.compile(module, lowered.options)
+    try:
+        code = target.compile(module, lowered.options)
+    except CompilationError as error:
+        if error.location is None:      # the code generator speaks of the kernel as a whole
+            error.location = lowered.fn.location(lowered.fn.tree())
+        raise
     entry = lowered.module.entry
     tile_text = print_module(module)
     code = replace(

@@ -1,8 +1,12 @@
 """compile.py: from a function to a code object without a launch."""
 
+import os
+import re
+
 import pytest
 
 import tilewright.language as tl
+from tests.targets.llvm.crashes import EXIT
 from tilewright.compile import compile_kernel, lower
 from tilewright.diagnostics import CompilationError
 from tilewright.ir.parse import parse_module
@@ -10,6 +14,8 @@ from tilewright.ir.text import print_module
 from tilewright.language.function import SourceFunction
 from tilewright.language.options import ConstantArg, Options, RuntimeArg, Signature
 from tilewright.language.types import float32, int32, pointer_type
+from tilewright.targets.cpu import target as cpu_target
+from tilewright.targets.cpu.generate import Generated
 from tilewright.targets.cpu.target import CpuTarget
 
 
@@ -63,3 +69,14 @@ def test_an_error_has_the_kernels_line():
     with pytest.raises(CompilationError) as caught:
         lower(wrong, Signature({"x": POINTER}), Options())
     assert caught.value.location.file == __file__
+
+
+def test_a_death_of_llvm_has_the_kernels_line_and_the_next_compilation_works(monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(cpu_target, "generate", lambda *_: Generated(EXIT, {}))
+        with pytest.raises(CompilationError, match="LLVM ended its process while it compiled kernel") as caught:
+            compile_kernel(kernel, SIGNATURE, CpuTarget(), Options())
+    os.unlink(re.search(r"in (\S+\.ll)", str(caught.value))[1])
+    assert (caught.value.location.file, caught.value.location.line) == (__file__, kernel.first_line)
+    assert "def kernel(x, out, n, B: tl.constexpr):" in str(caught.value)
+    assert compile_kernel(kernel, SIGNATURE, CpuTarget(), Options()).binary

@@ -28,9 +28,12 @@ Variables = Mapping[str, Any]
 
 @dataclass(slots=True)
 class History:
-    """Where each local name was assigned last (parameters are not in it), and why a name has no value any more."""
+    """Where each local name was assigned last (parameters are not in it), where names were declared `tl.constexpr`,
+    and why a name has no value any more.
+    """
 
     assigned: dict[str, Location] = field(default_factory=dict)
+    declared: dict[str, Location] = field(default_factory=dict)
     gone: dict[str, str] = field(default_factory=dict)
 
     def line(self, name: str) -> str:

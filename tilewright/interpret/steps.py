@@ -214,11 +214,13 @@ class Steps:
 
     @step
     def declare(self, name: str, now: Variables) -> None:
-        """`name: tl.constexpr`, which must be new."""
-        if name in now:
+        """`name: tl.constexpr`, which must be new, but for the same declaration in a loop."""
+        place = self.builder.location
+        if name in now and self.history.declared.get(name) is not place:
             was = self.history.line(name).replace("a parameter", "a parameter of the function")
             raise LanguageTypeError(f"{name} is already defined. constexpr cannot be reassigned: it was {was}; use "
                                     "another name")
+        self.history.declared[name] = place
 
     @step
     def known(self, name: str, value: Any) -> Any:

@@ -82,7 +82,10 @@ class JITFunction(SourceFunction, KernelInterface):
                 return self._launch(grid, args, kwargs)
             except InternalError:
                 raise
-            except TritonError as error:        # says where in the kernel; how the compiler got there helps nobody
+            except TritonError as error:
+                if self.interprets():           # the kernel's frames are there to be looked into
+                    raise
+                # it says where in the kernel; how the compiler got there helps nobody
                 raise error.with_traceback(None)        # noqa: B904  (its own cause is kept)
         return launch
 
@@ -188,6 +191,7 @@ class JITFunction(SourceFunction, KernelInterface):
             from tilewright.compile import lower  # the compiler is loaded by the first compilation
             from tilewright.frontend import dependencies
             settings = self.settings()
+            DEVICES.cpu(settings["num_threads"]).prepare()      # starts while the frontend works
             guards = dependencies(self, values)
             lowered = lower(self, self.specializer.signature(split.atoms, values, False, False),
                             self.options(given), check=settings["check"])

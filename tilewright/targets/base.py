@@ -50,6 +50,9 @@ class Target(ABC):
     def key(self) -> str:
         """A text that names everything of the machine that generated code depends on."""
 
+    def prepare(self) -> None:      # noqa: B027  (a target without start-up has nothing to do)
+        """`compile` will be called soon: start, without waiting, what it would have to wait for."""
+
     @abstractmethod
     def passes(self, options: Options) -> Sequence[Any]:
         """The pass list (records of `passes.manager`) that leads from fresh tile IR to what `compile` takes."""

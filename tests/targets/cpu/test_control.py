@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 
-from tests.targets.cpu.harness import F32, I32, both, generated, kernel, ptr
+from tests.targets.cpu.harness import F32, I1, I32, Options, both, generated, kernel, ptr, target
 
 
 def line(b, p, n=40, at=0):
@@ -117,3 +117,21 @@ def test_three_dimensional_grids():
         at = b.op("add", b.op("mul", b.op("add", b.op("mul", z, ny), y), nx), x)
         b.store(b.at(o, at), b.op("add", b.op("add", x, b.op("mul", y, b.const(10))), b.op("mul", z, b.const(100))))
     both(kernel([("o", ptr(I32))], body), (3, 4, 5), [np.zeros(60, np.int32)])
+
+
+def test_an_endless_loop_looks_at_the_cancel_word():
+    """The launch's cancel word is set: the loop ends, and what follows it is not run."""
+    def body(b, o):
+        first = b.region([], lambda: [b.const(1, I1)], "condition")
+        b.create("while", [], {}, [first, b.region([], list)])
+        b.store(o, b.const(5))
+    module = kernel([("o", ptr(I32))], body)
+    code = target().compile(module, Options())
+    assert code.metadata["polls_cancel"]
+    o, words, scratch = np.zeros(1, np.int32), np.zeros(32, np.int64), np.zeros(64, np.int64)
+    words[:3], words[3], words[4] = 1, scratch.ctypes.data, words[16:].ctypes.data
+    words[6], words[24] = words[24:].ctypes.data, 1
+    slots = np.array([o.ctypes.data])
+    loaded = target().load(code)        # the code is mapped as long as this lives
+    loaded.entry(slots.ctypes.data, 0, 1, words.ctypes.data)
+    assert o[0] == 0

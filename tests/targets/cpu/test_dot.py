@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.targets.cpu.harness import BF16, F8E4M3, F8E5M2, F16, F32, F64, I8, I32, both, generated, kernel, ptr
+from tests.targets.cpu.harness import BF16, F8E4M3, F8E5M2, F16, F32, F64, I1, I8, I32, both, generated, kernel, ptr
 
 SHAPES = [(16, 16, 16), (1, 1, 1), (3, 5, 7), (1, 64, 16), (64, 1, 8), (17, 33, 9), (64, 64, 32), (9, 48, 1),
           (8, 32, 20), (7, 31, 64)]
@@ -164,3 +164,24 @@ def test_a_computed_accumulator_that_is_needed_later():
             b.store(tile_at(b, b.at(o, b.const(256 * k)), 16, 16), v)
     x = (np.arange(256).reshape(16, 16) % 7 / 8).astype(np.float32)
     both(kernel([("x", ptr(F32)), ("o", ptr(F32))], body), (1,), [x, np.zeros(1024, np.float32)], exact=False)
+
+
+def test_a_left_operand_read_in_place_only_where_its_mask_is_certain():
+    """Masks of many kinds on the left operand; all but the first two must be looked at element by element."""
+    rng = np.random.default_rng(7)
+    x, y = rng.integers(-5, 5, (16, 16)).astype(np.float32), rng.integers(-5, 5, (16, 16)).astype(np.float32)
+    masks = [lambda b, i, j, n: b.like(b.binary("cmp_lt_s", i, n), b.add(i, j)),
+             lambda b, i, j, n: b.like(b.const(1, I1), b.add(i, j)),
+             lambda b, i, j, n: b.binary("cmp_le_s", i, j),
+             lambda b, i, j, n: b.like(b.binary("cmp_eq", b.binary("and", j, 1), 0), b.add(i, j)),
+             lambda b, i, j, n: b.op("reshape", b.op("join", b.const(1, I1, (128,)), b.const(0, I1, (128,))),
+                                     shape=(16, 16))]
+    for mask in masks:
+        def body(b, x, y, o, n):
+            i, j = b.col(b.iota(16)), b.row(b.iota(16))
+            at = b.add(b.mul(i, 16), j)
+            a = b.load(b.at(x, at), mask(b, i, j, n))
+            b.store(b.at(o, at), b.op("dot", a, b.load(b.at(y, at)), b.const(0.0, F32, (16, 16))))
+        for n in (16, 9):
+            both(kernel([("x", ptr(F32)), ("y", ptr(F32)), ("o", ptr(F32)), ("n", I32)], body), (1,),
+                 [x, y, np.zeros((16, 16), np.float32), n])

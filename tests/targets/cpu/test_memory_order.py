@@ -121,3 +121,15 @@ def test_two_dimensional_in_place_with_a_stride_of_zero():
         b.store(p, b.add(b.load(p), b.const(1.0, F32)))
     for stride in (0, 1, 20):
         both(kernel([("x", ptr(F32)), ("s", I32)], body), (1,), [np.zeros(100, np.float32), stride])
+
+
+def test_volatile_loads_are_done_where_they_stand():
+    def body(b, x, o):
+        offs = b.iota(40)
+        first = b.load(b.at(x, offs), volatile=True)
+        again = b.load(b.at(x, offs), volatile=True)
+        b.load(b.at(x, offs), volatile=True)
+        b.store(b.at(o, offs), b.op("add_f", first, again))
+        b.store(b.at(o, b.const(40)), b.load(x, volatile=True))
+    both(kernel([("x", ptr(F32)), ("o", ptr(F32))], body), (1,),
+         [np.arange(40, dtype=np.float32), np.zeros(41, np.float32)])

@@ -28,6 +28,7 @@ class Aliases:
         self._params = set(module.entry.params)
         self._definitions: dict[Value, Definition] = definitions(module.entry.body)
         self._bases: dict[Value, Value | None] = {}
+        self._steps: dict[bool, dict[Value, Steps | None]] = {}
 
     def base(self, pointer: Value) -> Value | None:
         """The parameter that `pointer` is derived from; None if that is not known."""
@@ -107,6 +108,16 @@ class Aliases:
         """
         if not isinstance(value.type, Tile):
             return ()
+        known = self._steps.setdefault(remainders, {})
+        if not known:       # all in program order, so that no chain of ops is too long to recurse along
+            for other in self._definitions:
+                if isinstance(other.type, Tile):
+                    known[other] = None
+                    known[other] = self._find_steps(other, remainders)
+        return known[value]
+
+    def _find_steps(self, value: Value, remainders: bool) -> Steps | None:
+        assert isinstance(value.type, Tile)
         definition = self._definitions[value]
         op = definition.op
         if op is None or definition.is_argument:

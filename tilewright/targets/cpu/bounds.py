@@ -144,6 +144,18 @@ class Assumptions:
         return total
 
 
+def is_certain(kernel: Kernel, mask: Value, facts: Facts) -> bool:
+    """Whether `mask` is true everywhere where `facts` hold."""
+    binding = kernel.bindings[mask]
+    if isinstance(binding, Lane):
+        return binding.known == 1
+    if not isinstance(binding, Virtual):
+        return False
+    if binding.op.name == "and" or binding.op.name in _MASK_MOVES:
+        return all(is_certain(kernel, v, facts) for v in binding.op.operands)
+    return mask in facts.true
+
+
 def assume(kernel: Kernel, ops: Iterable[Op]) -> tuple[Facts, LlvmValue | None]:
     """Facts about virtual `ops` (in program order) and what is to be tested for them."""
     found = Assumptions(kernel)

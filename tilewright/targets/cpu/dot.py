@@ -1,43 +1,30 @@
-"""`dot`: a register-blocked product of two packed operands, accumulated in place.
+"""`dot`: brings the operands of a matrix product into memory in a good form, and its accumulator into a buffer.
 
 The operands are packed row-major into scratch in the type of the accumulation (f32 for narrow floats, i32 for int8),
-but a float32 left operand that is an affine, unmasked load is read where it lies.  The accumulator is a buffer: that
-of the loop-carried value if nobody else needs its old content, so that a K loop copies nothing.  A block of rows by
-vectors of columns stays in registers over the whole K loop; what is left at the edges uses smaller blocks, so every
-M, N and K works.  The attribute `precision` asks for less than IEEE and is met by it.
+but a left operand of that type that is an affine, unmasked load is read where it lies.  The accumulator is the buffer
+of the loop-carried value if nobody else needs its old content, so that a K loop copies nothing.  `product` does the
+rest.  The attribute `precision` asks for less than IEEE and is met by it.
 Before: see `fuse`.  After: the result is bound to a buffer.  Tests: tests/targets/cpu/test_dot.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from tilewright.ir.node import Op, Value
-from tilewright.ir.types import F32, F64, I32, I64, Element, Scalar, Tile, element_of, shape_of
+from tilewright.ir.types import F32, I32, Element, Scalar, Tile, element_of, shape_of
 from tilewright.targets.cpu import access
-from tilewright.targets.cpu.bounds import assume
+from tilewright.targets.cpu.bounds import assume, is_certain
 from tilewright.targets.cpu.evaluate import Evaluator, Facts, Index
 from tilewright.targets.cpu.fuse import Walker
 from tilewright.targets.cpu.lanes import Lane, is_narrow_float, uniform, vector
 from tilewright.targets.cpu.nest import Nest, fixed, iterate
+from tilewright.targets.cpu.product import Matrix, Product
 from tilewright.targets.cpu.state import Buffer, Virtual
 from tilewright.targets.llvm import convert
 from tilewright.targets.llvm.types import I64 as LLVM_I64
 from tilewright.targets.llvm.types import Type, constant
 from tilewright.targets.llvm.types import Value as LlvmValue
-
-# vector bits: (rows, vectors of columns) of the block in registers.  Measured on AVX-512: 8x2 97-98 % of the peak,
-# with 8 or more independent accumulators needed; AVX2 has 16 registers, where 8x2 spills.
-_BLOCKS = {512: (8, 2), 256: (6, 2), 128: (8, 2)}
-
-
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """A matrix in memory: address of its first element, bytes from row to row; columns are neighbours."""
-
-    address: LlvmValue
-    stride: LlvmValue
 
 
 def lower(walker: Walker, op: Op) -> None:
@@ -195,18 +182,18 @@ def _multiply(walker: Walker, op: Op, left: Buffer | None, right: Buffer, total:
     size = inner.bytes
     code, base = walker.code, walker.kernel.scratch_base
 
-    def matrix(buffer: Buffer, number: LlvmValue | None) -> _Rows:
+    def matrix(buffer: Buffer, number: LlvmValue | None) -> Matrix:
         height, width = buffer.shape[-2:]
         address = code.gep(base, buffer.offset, Type("i8"))
         if number is not None:
             address = code.gep(address, code.op("mul", number, constant(LLVM_I64, height * width * size)), Type("i8"))
-        return _Rows(address, constant(LLVM_I64, width * size))
+        return Matrix(address, constant(LLVM_I64, width * size))
 
     def product(number: LlvmValue | None) -> None:
         first = _left_rows(walker, a, inner) if left is None else matrix(left, number)
-        with code.scope() as floor:
-            _Product(walker, inner, floor, (rows, columns, depth), first, matrix(right, number),
-                     matrix(total, number)).emit()
+        with code.scope():
+            Product(walker.kernel, inner, (rows, columns, depth), first, matrix(right, number),
+                    matrix(total, number)).emit()
 
     count = 1
     for n in batch:
@@ -222,7 +209,7 @@ def _multiply(walker: Walker, op: Op, left: Buffer | None, right: Buffer, total:
     code.counted(count, 1, run)
 
 
-def _left_rows(walker: Walker, a: Value, inner: Scalar) -> _Rows:
+def _left_rows(walker: Walker, a: Value, inner: Scalar) -> Matrix:
     """The left operand where it lies, or a packed copy when a run-time test finds a mask or a wrap."""
     kernel, code = walker.kernel, walker.code
     binding = kernel.bindings[a]
@@ -238,7 +225,7 @@ def _left_rows(walker: Walker, a: Value, inner: Scalar) -> _Rows:
 
     with code.scope():
         facts, condition = assume(kernel, ops)
-        simple = (mask is None or _all_known(walker, mask, facts)) and all(
+        simple = (mask is None or is_certain(kernel, mask, facts)) and all(
             op.results[0] in facts.quotients for op in ops if op.name in ("rem_s", "rem_u", "div_s", "div_u"))
         if not simple:
             first, stride = packed()
@@ -247,13 +234,7 @@ def _left_rows(walker: Walker, a: Value, inner: Scalar) -> _Rows:
         else:
             first, stride = code.branch(condition, lambda: _first_and_stride(walker, pointer, facts), packed)
     kernel.free(copy)
-    return _Rows(code.export(first), code.export(stride))
-
-
-def _all_known(walker: Walker, mask: Value, facts: Facts) -> bool:
-    with walker.code.scope() as floor:
-        e = Evaluator(walker.kernel, 1, floor, facts)
-        return e.at(mask, (fixed(0), fixed(0))).known == 1
+    return Matrix(code.export(first), code.export(stride))
 
 
 def _first_and_stride(walker: Walker, pointer: Value, facts: Facts) -> tuple[LlvmValue, LlvmValue]:
@@ -267,99 +248,3 @@ def _first_and_stride(walker: Walker, pointer: Value, facts: Facts) -> tuple[Llv
         second = e.scalar(e.at(pointer, (fixed(1), fixed(0))))
         stride = code.op("sub", code.cast("ptrtoint", second, LLVM_I64), code.cast("ptrtoint", first, LLVM_I64))
     return code.export(first), code.export(stride)
-
-
-class _Product:
-    """total += a @ b for one pair of matrices."""
-
-    def __init__(self, walker: Walker, inner: Scalar, floor: int, sizes: tuple[int, int, int], a: _Rows, b: _Rows,
-                 total: _Rows) -> None:
-        self.code = walker.code
-        self.inner = inner
-        self.floor = floor
-        self.rows, self.columns, self.depth = sizes
-        self.a, self.b, self.total = a, b, total
-        self.element = convert.register_type(inner)
-        self.width = walker.kernel.lanes_for(inner in (F64, I64))
-        self.block = _BLOCKS[walker.kernel.vector_bits]
-
-    def emit(self) -> None:
-        """All blocks: columns outside, so that a block of b stays in the nearest cache."""
-        for start, stop, vectors, width in self._column_blocks():
-            step = vectors * width
-            if stop - start > step:
-                self._over(start, stop, step, lambda j, v=vectors, w=width: self._down(j, v, w))
-            else:
-                self._down(constant(LLVM_I64, start), vectors, width)
-
-    def _column_blocks(self) -> Iterator[tuple[int, int, int, int]]:
-        """(start, stop, vectors, width) of the column blocks of one kind."""
-        width, vectors = self.width, self.block[1]
-        step = vectors * width
-        whole = self.columns // step * step
-        if whole:
-            yield 0, whole, vectors, width
-        start = whole
-        while start < self.columns:
-            piece = min(width, 1 << ((self.columns - start).bit_length() - 1))
-            yield start, start + piece, 1, piece
-            start += piece
-
-    def _down(self, column: LlvmValue, vectors: int, width: int) -> None:
-        """All rows of a block of columns."""
-        height = self.block[0] * (self.block[1] // vectors)
-        whole = self.rows // height * height
-        if whole > height:
-            self._over(0, whole, height, lambda i: self._tile(i, column, height, vectors, width))
-        elif whole:
-            self._tile(constant(LLVM_I64, 0), column, height, vectors, width)
-        left = whole
-        while left < self.rows:
-            part = min(height, 1 << ((self.rows - left).bit_length() - 1))
-            self._tile(constant(LLVM_I64, left), column, part, vectors, width)
-            left += part
-
-    def _over(self, start: int, stop: int, step: int, body: object) -> None:
-        def run(i: LlvmValue, _: tuple[LlvmValue, ...]) -> tuple[LlvmValue, ...]:
-            assert callable(body)
-            body(self.code.fold("add", i, constant(LLVM_I64, start)))
-            return ()
-
-        self.code.counted(stop - start, step, run)
-
-    def _at(self, matrix: _Rows, row: LlvmValue, column: LlvmValue) -> LlvmValue:
-        """Address of an element, by byte."""
-        code = self.code
-        offset = code.fold("add", code.fold("mul", row, matrix.stride),
-                           code.fold("mul", column, constant(LLVM_I64, self.inner.bytes)))
-        return code.gep(matrix.address, offset, Type("i8"))
-
-    def _tile(self, row: LlvmValue, column: LlvmValue, height: int, vectors: int, width: int) -> None:
-        """A block of `height` rows by `vectors` vectors, over the whole depth."""
-        code, size = self.code, self.inner.bytes
-        t = Type(self.element.element, width if width > 1 else 0)
-        rows = [code.fold("add", row, constant(LLVM_I64, r)) for r in range(height)]
-        zero = constant(LLVM_I64, 0)
-        cells = [code.gep(self._at(self.total, r, column), v * width * size, Type("i8"))
-                 for r in rows for v in range(vectors)]
-        left = [self._at(self.a, r, zero) for r in rows]
-        right = self._at(self.b, zero, column)
-
-        def run(k: LlvmValue, sums: tuple[LlvmValue, ...]) -> Sequence[LlvmValue]:
-            line = code.gep(right, code.fold("mul", k, self.b.stride), Type("i8"))
-            bs = [code.load(code.gep(line, v * width * size, Type("i8")), t, size) for v in range(vectors)]
-            following = []
-            for r in range(height):
-                number = code.load(code.gep(left[r], k, self.element), self.element, size)
-                spread = code.splat(number, width) if width > 1 else number
-                following += [self._step(spread, b, sums[r * vectors + v]) for v, b in enumerate(bs)]
-            return following
-
-        start = [code.load(cell, t, size) for cell in cells]
-        for cell, value in zip(cells, code.counted(self.depth, 1, run, start), strict=True):
-            code.store(value, cell, size)
-
-    def _step(self, a: LlvmValue, b: LlvmValue, total: LlvmValue) -> LlvmValue:
-        if self.element.is_float:
-            return self.code.fma(a, b, total)
-        return self.code.op("add", self.code.op("mul", a, b), total)

@@ -71,7 +71,10 @@ class Walker:
             self._bind_virtual(op)
             return
         handler = self.handlers.get(op.name)
-        if handler is not None:
+        if op.name == "load" and isinstance(op.results[0].type, Tile):      # a volatile one: read here, once
+            self._bind_virtual(op)
+            self.keep(op.results)
+        elif handler is not None:
             handler(self, op)
         elif not op.results:
             raise CompilationError(f"the CPU target has no rule for {op.name}", op.loc)

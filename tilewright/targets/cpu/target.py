@@ -15,7 +15,8 @@ from tilewright.passes.manager import Pass
 from tilewright.targets.base import CodeObject, LoadedKernel, Target
 from tilewright.targets.cpu.generate import generate
 from tilewright.targets.cpu.host.portable import PortableHost
-from tilewright.targets.llvm.toolchain import Machine, compile_object, host_machine
+from tilewright.targets.llvm.client import CHILDREN
+from tilewright.targets.llvm.machine import ASSEMBLY, Compiler, Machine, Request
 
 # Names the generated code: part of every cache key, so a change of code generation must change it.
 VERSION = "cpu-1"
@@ -29,14 +30,29 @@ def vector_bits(machine: Machine) -> int:
 
 
 class CpuTarget(Target):
-    """This machine's CPU, or another one that `machine` names (such code cannot be loaded here)."""
+    """This machine's CPU, or another one that `machine` names (such code cannot be loaded here).
+
+    `compiler` runs LLVM; by default that is a child process, which all targets share.
+    """
 
     name = "cpu"
 
-    def __init__(self, machine: Machine | None = None, threads: int | None = None) -> None:
-        self.machine = machine if machine is not None else host_machine()
+    def __init__(self, machine: Machine | None = None, threads: int | None = None,
+                 compiler: Compiler = CHILDREN) -> None:
+        self._machine = machine
+        self._compiler = compiler
         self._threads = threads
         self._host: PortableHost | None = None
+
+    @property
+    def machine(self) -> Machine:
+        """The machine that code is generated for; the compiler says what this one is."""
+        if self._machine is None:
+            self._machine = self._compiler.host()
+        return self._machine
+
+    def prepare(self) -> None:
+        self._compiler.prepare()
 
     def key(self) -> str:
         return f"{VERSION} {self.machine.key()}"
@@ -46,15 +62,15 @@ class CpuTarget(Target):
 
     def compile(self, module: Module, options: Options) -> CodeObject:
         generated = generate(module, self.machine.isa, vector_bits(self.machine))
-        compiled = compile_object(generated.text, self.machine)
-        return CodeObject(self.name, module.entry_name, compiled.binary, {"llir": generated.text}, generated.metadata)
+        binary = self._compiler.compile(Request(generated.text, self.machine), module.entry_name)
+        return CodeObject(self.name, module.entry_name, binary, {"llir": generated.text}, generated.metadata)
 
     listings = ("asm",)
 
     def listing(self, code: CodeObject, name: str) -> str:
         if name not in self.listings:
             raise KeyError(name)
-        return compile_object(code.texts["llir"], self.machine).assembly()
+        return self._compiler.compile(Request(code.texts["llir"], self.machine, ASSEMBLY), code.name).decode()
 
     def load(self, code: CodeObject) -> LoadedKernel:
         if self._host is None:

@@ -3,6 +3,7 @@
 This module imports llvmlite, so it is imported by what compiles, never by `import tilewright`.
 `compile_object` takes text and plain options and gives plain data, so that it can run in another process.
 Errors of LLVM become `InternalError` with the offending line: the text is ours, so a bad line is our fault.
+`machine` and `request` are the plain data of it, `client` asks a child process to do it.
 Tests: tests/targets/llvm/test_toolchain.py.
 """
 
@@ -15,36 +16,25 @@ from dataclasses import dataclass
 import llvmlite.binding as llvm
 
 from tilewright.diagnostics import InternalError
-from tilewright.targets.llvm.isa import Isa
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """A machine as LLVM names it."""
-
-    triple: str
-    cpu: str
-    features: str
-
-    @property
-    def isa(self) -> Isa:
-        return Isa.of(self.triple, self.features)
-
-    def key(self) -> str:
-        """All that generated code depends on."""
-        return f"{self.triple} {self.cpu} {self.features} llvm-{'.'.join(map(str, llvm.llvm_version_info))}"
+from tilewright.targets.llvm.machine import ASSEMBLY, OBJECT, Machine, Request
 
 
 def _initialise() -> None:
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    llvm.initialize_native_asmparser()
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    llvm.initialize_native_asmparser()      # of inline assembly; llvmlite has no call for the other targets' parsers
+
+
+def warm_up() -> None:
+    """Do what only the first compilation would have to wait for."""
+    compile_object("define void @f() {\n  ret void\n}\n", host_machine())
 
 
 def host_machine() -> Machine:
     """The machine that this process runs on."""
     _initialise()
-    return Machine(llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
+    return Machine(llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(),
+                   ".".join(map(str, llvm.llvm_version_info)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +49,25 @@ class CompiledObject:
 
     def assembly(self) -> str:
         """The assembly of `binary`; generated anew, since few ask for it."""
-        target = _target_machine(self.machine, self.codegen_level)
-        module = _parse(self.text, target)
-        if self.optimise:
-            _run_passes(module, target)
-        return str(target.emit_assembly(module))
+        request = Request(self.text, self.machine, ASSEMBLY, self.codegen_level, self.optimise)
+        return compile_request(request).decode()
 
 
 def compile_object(text: str, machine: Machine, *, codegen_level: int = 2, optimise: bool = False) -> CompiledObject:
     """Compile a module.  `optimise` runs a small pass pipeline first (what we emit seldom needs it)."""
-    target = _target_machine(machine, codegen_level)
-    module = _parse(text, target)
-    if optimise:
+    binary = compile_request(Request(text, machine, OBJECT, codegen_level, optimise))
+    return CompiledObject(binary, text, machine, codegen_level, optimise)
+
+
+def compile_request(request: Request) -> bytes:
+    """What a `Request` asks for."""
+    target = _target_machine(request.machine, request.codegen_level)
+    module = _parse(request.text, target)
+    if request.optimise:
         _run_passes(module, target)
-    return CompiledObject(bytes(target.emit_object(module)), text, machine, codegen_level, optimise)
+    if request.output == ASSEMBLY:
+        return str(target.emit_assembly(module)).encode()
+    return bytes(target.emit_object(module))
 
 
 def _target_machine(machine: Machine, codegen_level: int) -> llvm.TargetMachine:

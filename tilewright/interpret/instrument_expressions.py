@@ -1,0 +1,226 @@
+"""Instrumented expressions: from a kernel's expressions to calls of steps (`instrument.py` says what for).
+
+Temporaries are assignment expressions, `__tw1`, `__tw2`, ..., so nothing is evaluated twice and no closure is made.
+Tests: tests/interpret/test_instrument.py.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from tilewright.diagnostics import Location
+from tilewright.frontend.refusals import (
+    KEYWORDS_OF_DICT,
+    MEMBERSHIP,
+    SEVERAL_LOOPS,
+    literal_refusal,
+    unsupported_message,
+)
+from tilewright.language.function import SourceFunction
+
+STEPS = "__tw"
+Node = TypeVar("Node", bound=ast.AST)
+
+
+def assigned_names(nodes: Iterable[ast.AST]) -> tuple[str, ...]:
+    """Names that the statements bind, in order of appearance; those of nested functions are not among them."""
+    found: dict[str, None] = {}
+    for node in nodes:
+        for inner in walk_own(node):
+            if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
+                found.setdefault(inner.id)
+    return tuple(found)
+
+
+def walk_own(node: ast.AST) -> Iterable[ast.AST]:
+    """`node` and what is below it, but nothing inside functions, classes, lambdas and comprehensions."""
+    yield node
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda | ast.comprehension):
+        return
+    for child in ast.iter_child_nodes(node):
+        yield from walk_own(child)
+
+
+def at(node: ast.AST, made: Node) -> Node:
+    """`made` on the first line of `node`: code that spans lines would make a debugger go back and forth."""
+    ast.copy_location(made, node)
+    assert isinstance(made, ast.expr | ast.stmt)
+    if made.end_lineno != made.lineno:
+        made.end_lineno, made.end_col_offset = made.lineno, made.col_offset
+    return made
+
+
+class ExpressionRewriter:
+    """Rewrites expressions of one function.  Methods named `_expr_x` treat the node class X.
+
+    `locations` grows by a place for each step; `names` are the function's local names.
+    """
+
+    def __init__(self, fn: SourceFunction, names: Iterable[str]) -> None:
+        self.fn = fn
+        self.locations: list[Location] = []
+        self._locals = set(names)
+        self._temporaries = 0
+
+    # -- making nodes -------------------------------------------------------------------------------------------------
+
+    def _place(self, node: ast.AST) -> ast.expr:
+        """The number of the node's location, as a constant."""
+        self.locations.append(self.fn.location(node))
+        return ast.Constant(len(self.locations) - 1)
+
+    def step(self, node: ast.AST, name: str, *args: Any, placed: bool = True) -> ast.expr:
+        """`__tw.name(place, *args)`, located at `node`; args are expressions, or constants as they are."""
+        function = ast.Attribute(ast.Name(STEPS, ast.Load()), name, ast.Load())
+        made = [a if isinstance(a, ast.expr) else ast.Constant(a) for a in args]
+        return at(node, ast.Call(function, [self._place(node), *made] if placed else made, []))
+
+    def temporary(self) -> str:
+        self._temporaries += 1
+        return f"{STEPS}{self._temporaries}"
+
+    def kept(self, name: str, value: ast.expr) -> ast.expr:
+        """`(name := value)`."""
+        return at(value, ast.NamedExpr(at(value, ast.Name(name, ast.Store())), value))
+
+    # -- expressions --------------------------------------------------------------------------------------------------
+
+    def expression(self, node: ast.expr) -> ast.expr:
+        handler = getattr(self, f"_expr_{type(node).__name__.lower()}", None)
+        if handler is None:
+            return self.step(node, "unsupported", unsupported_message(node))
+        made = handler(node)
+        assert isinstance(made, ast.expr)
+        return made
+
+    def _expr_constant(self, node: ast.Constant) -> ast.expr:
+        refusal = literal_refusal(node.value)
+        if refusal is not None:
+            return self.step(node, "unsupported", unsupported_message(node, refusal))
+        return self.step(node, "literal", node)
+
+    def _expr_name(self, node: ast.Name) -> ast.expr:
+        return node if node.id in self._locals else self.step(node, "name", node.id)
+
+    def _expr_binop(self, node: ast.BinOp) -> ast.expr:
+        left, right = self.expression(node.left), self.expression(node.right)
+        return self.step(node, "binary", type(node.op).__name__, left, right)
+
+    def _expr_unaryop(self, node: ast.UnaryOp) -> ast.expr:
+        return self.step(node, "unary", type(node.op).__name__, self.expression(node.operand))
+
+    def _expr_boolop(self, node: ast.BoolOp) -> ast.expr:
+        made = self.expression(node.values[0])
+        for value in node.values[1:]:
+            calls = any(isinstance(n, ast.Call) for n in walk_own(value))
+            made = self._logical(node, type(node.op).__name__, made, self.expression(value), calls)
+        return made
+
+    def _logical(self, node: ast.expr, op: str, left: ast.expr, right: ast.expr, calls: bool) -> ast.expr:
+        """`left op right`; `right` is not evaluated when `left` decides."""
+        name = self.temporary()
+        decided = self.step(node, "decides", op, calls, self.kept(name, left))
+        both = self.step(node, "logical", op, ast.Name(name, ast.Load()), right)
+        return at(node, ast.IfExp(decided, ast.Name(name, ast.Load()), both))
+
+    def _chained(self, node: ast.Compare, before: ast.expr, link: ast.expr) -> ast.expr:
+        """`before and link` of a chained comparison; `link` is not evaluated when `before` decides."""
+        name = self.temporary()
+        decided = self.step(node, "decides", "And", False, self.kept(name, before))
+        both = self.step(node, "chain", ast.Name(name, ast.Load()), link)
+        return at(node, ast.IfExp(decided, ast.Name(name, ast.Load()), both))
+
+    def _expr_compare(self, node: ast.Compare) -> ast.expr:
+        made: ast.expr | None = None
+        left = self.expression(node.left)
+        for position, (op, comparator) in enumerate(zip(node.ops, node.comparators, strict=True)):
+            if isinstance(op, ast.In | ast.NotIn):
+                return self.step(node, "unsupported", unsupported_message(node, MEMBERSHIP))
+            right, following = self.expression(comparator), left
+            if position + 1 < len(node.ops):
+                name = self.temporary()
+                right, following = self.kept(name, right), ast.Name(name, ast.Load())
+            one = self.step(node, "compare", type(op).__name__, left, right)
+            made = one if made is None else self._chained(node, made, one)
+            left = following
+        assert made is not None
+        return made
+
+    def _expr_ifexp(self, node: ast.IfExp) -> ast.expr:
+        name = self.temporary()
+        opened = self.kept(name, self.step(node.test, "choice", self.expression(node.test)))
+        taken = ast.Attribute(opened, "taken", ast.Load())
+        chosen = at(node, ast.IfExp(taken, self.expression(node.body), self.expression(node.orelse)))
+        # the arguments of a call are evaluated in order, so the choice has to be the first
+        return self.step(node, "chosen", chosen, ast.Name(name, ast.Load()))
+
+    def _expr_subscript(self, node: ast.Subscript) -> ast.expr:
+        return self.step(node, "subscript", self.expression(node.value), self._index(node.slice))
+
+    def _index(self, node: ast.expr) -> ast.expr:
+        if isinstance(node, ast.Tuple):
+            return at(node, ast.Tuple([self._index(e) for e in node.elts], ast.Load()))
+        if isinstance(node, ast.Slice):
+            parts = [ast.Constant(None) if part is None else self.expression(part)
+                     for part in (node.lower, node.upper, node.step)]
+            return self.step(node, "slice", *parts)
+        return self.expression(node)
+
+    def _expr_attribute(self, node: ast.Attribute) -> ast.expr:
+        return self.step(node, "attribute", self.expression(node.value), node.attr)
+
+    def _expr_call(self, node: ast.Call) -> ast.expr:
+        if isinstance(node.func, ast.Name) and node.func.id == "breakpoint" and "breakpoint" not in self._locals:
+            return at(node, ast.Call(node.func, [], []))      # not through a step: it stops in the caller's frame
+        args: list[ast.expr] = []
+        for arg in node.args:
+            if isinstance(arg, ast.Starred):
+                args.append(at(arg, ast.Starred(self.step(arg, "spread", self.expression(arg.value)), ast.Load())))
+            else:
+                args.append(self.expression(arg))
+        if any(k.arg is None for k in node.keywords):
+            return self.step(node, "unsupported", unsupported_message(node, KEYWORDS_OF_DICT))
+        keys: list[ast.expr | None] = [ast.Constant(k.arg) for k in node.keywords]
+        keywords = ast.Dict(keys, [self.expression(k.value) for k in node.keywords])
+        return self.step(node, "call", self.expression(node.func), ast.List(args, ast.Load()), keywords)
+
+    def _expr_tuple(self, node: ast.Tuple | ast.List) -> ast.expr:
+        items: list[ast.expr] = []
+        for item in node.elts:
+            if isinstance(item, ast.Starred):
+                items.append(at(item, ast.Starred(self.step(item, "spread", self.expression(item.value)), ast.Load())))
+            else:
+                items.append(self.expression(item))
+        return self.step(node, "tuple", ast.List(items, ast.Load()))
+
+    _expr_list = _expr_tuple
+
+    def _expr_namedexpr(self, node: ast.NamedExpr) -> ast.expr:
+        value = self.step(node, "assign", node.target.id, self.expression(node.value))
+        return at(node, ast.NamedExpr(node.target, value))
+
+    def _expr_joinedstr(self, node: ast.JoinedStr) -> ast.expr:
+        parts = [v if isinstance(v, ast.Constant) else self._formatted(v) for v in node.values]
+        return self.step(node, "joined", ast.List(list(parts), ast.Load()))
+
+    def _formatted(self, node: ast.expr) -> ast.expr:
+        assert isinstance(node, ast.FormattedValue)
+        spec = self.expression(node.format_spec) if node.format_spec is not None else ast.Constant(None)
+        return self.step(node, "formatted", self.expression(node.value), node.conversion, spec)
+
+    def _expr_listcomp(self, node: ast.ListComp) -> ast.expr:
+        (generator, *more) = node.generators
+        if more or generator.is_async:
+            return self.step(node, "unsupported", unsupported_message(node, SEVERAL_LOOPS))
+        outer = self._locals
+        iterated = self.step(generator.iter, "spread", self.expression(generator.iter))
+        self._locals = outer | set(assigned_names([generator.target]))
+        tests = [self.step(t, "known_choice", self.expression(t)) for t in generator.ifs]
+        items = self.temporary()       # an iterable may not hold assignment expressions, so it is evaluated before
+        made = ast.ListComp(self.expression(node.elt), [
+            ast.comprehension(generator.target, ast.Name(items, ast.Load()), list(tests), 0)])
+        self._locals = outer
+        both = ast.Tuple([self.kept(items, iterated), at(node, made)], ast.Load())
+        return self.step(node, "tuple", ast.Subscript(both, ast.Constant(1), ast.Load()))

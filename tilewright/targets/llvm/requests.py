@@ -1,0 +1,52 @@
+"""Requests to the compile child as fields of a frame, and as a text file that repeats one.
+
+Shared by both ends (`server`, `client`); nothing here imports llvmlite.  Tests: tests/targets/llvm/test_requests.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.targets.llvm.machine import Machine, Request
+
+# first field of a request
+HOST, COMPILE = b"host", b"compile"
+# first field of a reply: done, LLVM refuses the text, a fault of ours
+DONE, REFUSED, FAULT = b"done", b"refused", b"fault"
+_HEADER = "; tilewright "      # begins the lines of a reproducer that hold what is not in the text
+
+
+def pack_machine(machine: Machine) -> list[bytes]:
+    """Four fields; `Machine(*texts)` is the opposite."""
+    return [t.encode() for t in (machine.triple, machine.cpu, machine.features, machine.llvm)]
+
+
+def pack(request: Request) -> list[bytes]:
+    """The fields of a compile request."""
+    return [COMPILE, *pack_machine(request.machine), request.output.encode(), b"%d" % request.codegen_level,
+            b"%d" % request.optimise, request.text.encode()]
+
+
+def unpack(fields: Sequence[bytes]) -> Request:
+    """The opposite of `pack`."""
+    triple, cpu, features, llvm, output, level, optimise, text = (f.decode() for f in fields[1:])
+    return Request(text, Machine(triple, cpu, features, llvm), output, int(level), optimise == "1")
+
+
+def reproducer(request: Request) -> str:
+    """A text from which `read_reproducer` makes the request again, and which is LLVM text as well."""
+    machine = request.machine
+    options = {"triple": machine.triple, "cpu": machine.cpu, "features": machine.features, "llvm": machine.llvm,
+               "output": request.output, "codegen_level": request.codegen_level, "optimise": int(request.optimise)}
+    return "".join(f"{_HEADER}{name}={value}\n" for name, value in options.items()) + request.text
+
+
+def read_reproducer(text: str, host: Machine) -> Request:
+    """The opposite of `reproducer`; a file without our header lines is a request for `host`."""
+    lines = text.splitlines(keepends=True)
+    options = dict(line.removeprefix(_HEADER).rstrip("\n").split("=", 1) for line in lines if line.startswith(_HEADER))
+    body = "".join(line for line in lines if not line.startswith(_HEADER))
+    if not options:
+        return Request(body, host)
+    machine = Machine(*(options[name] for name in ("triple", "cpu", "features", "llvm")))
+    return Request(body, machine, options["output"], int(options["codegen_level"]), options["optimise"] == "1")
