@@ -31,6 +31,7 @@ SLICE_NS = 20_000_000
 # Pauses before an idle worker sleeps.
 SPIN = 1_000
 
+_ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 _FRAME = ctypes.c_int64 * (Frame.SIZE // WORD)
 _KERNEL = ctypes.c_int64 * (Kernel.SIZE // WORD)
 
@@ -89,6 +90,11 @@ class LinuxKernel(LoadedKernel):
         for offset, value in ((Kernel.ENTRY, image.symbols[str(metadata["entry"])]),
                               (Kernel.SCRATCH, self.scratch_bytes), (Kernel.FLAGS, flags), (Kernel.POOL, host.pool)):
             self._record[offset // WORD] = value
+
+    @property
+    def entry(self) -> Any:
+        """The machine code as a Python function (slots, first, last, context), for those who make their own context."""
+        return _ENTRY(self._record[Kernel.ENTRY // WORD])
 
     @property
     def prints(self) -> bool:
