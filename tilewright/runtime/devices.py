@@ -7,27 +7,30 @@ Tests: tests/runtime/test_import.py.
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
+from typing import Any
 
 from tilewright.targets.base import Target
 
 
 class Devices:
-    """One target object a kind of device and number of threads, so that they share what they load."""
+    """One target object for a kind of device and its settings, so that launches share what they load."""
 
     def __init__(self) -> None:
-        self._targets: dict[tuple[str, int], Target] = {}
+        self._targets: dict[tuple[Any, ...], Target] = {}
         self._lock = threading.Lock()
 
-    def cpu(self, num_threads: int = 0) -> Target:
-        """The CPU target; `num_threads` 0 means all cores of this process."""
-        key = ("cpu", num_threads)
+    def cpu(self, settings: Mapping[str, Any]) -> Target:
+        """The CPU target for these knobs."""
+        key = ("cpu", settings["num_threads"], settings["host"], settings["timeout"])
         target = self._targets.get(key)
         if target is None:
             with self._lock:
                 target = self._targets.get(key)
                 if target is None:
                     from tilewright.targets.cpu.target import CpuTarget
-                    target = self._targets[key] = CpuTarget(threads=num_threads or None)
+                    _, threads, host, timeout = key
+                    target = self._targets[key] = CpuTarget(threads=threads or None, host=host, timeout_s=timeout)
         return target
 
 

@@ -191,7 +191,7 @@ class JITFunction(SourceFunction, KernelInterface):
             from tilewright.compile import lower  # the compiler is loaded by the first compilation
             from tilewright.frontend import dependencies
             settings = self.settings()
-            DEVICES.cpu(settings["num_threads"]).prepare()      # starts while the frontend works
+            DEVICES.cpu(settings).prepare()      # starts while the frontend works
             guards = dependencies(self, values)
             lowered = lower(self, self.specializer.signature(split.atoms, values, False, False),
                             self.options(given), check=settings["check"])
@@ -204,7 +204,7 @@ class JITFunction(SourceFunction, KernelInterface):
                 return entry.kernels[facts]
             from tilewright.compile import finish
             settings = self.settings()
-            target = DEVICES.cpu(settings["num_threads"])
+            target = DEVICES.cpu(settings)
             lowered = entry.lowered.with_facts(*facts)
             code = finish(lowered, target, check=settings["check"], dump=self._dump(settings))
             kernel = CompiledKernel(code, target, lowered.options, self.specializer, split.atoms, facts,

@@ -14,7 +14,8 @@ from tilewright.language.options import Options
 from tilewright.passes.manager import Pass
 from tilewright.targets.base import CodeObject, LoadedKernel, Target
 from tilewright.targets.cpu.generate import generate
-from tilewright.targets.cpu.host.portable import PortableHost
+from tilewright.targets.cpu.host.choice import Host, make_host
+from tilewright.targets.cpu.host.library import ObjectStore
 from tilewright.targets.llvm.client import CHILDREN
 from tilewright.targets.llvm.machine import ASSEMBLY, Compiler, Machine, Request
 
@@ -32,17 +33,20 @@ def vector_bits(machine: Machine) -> int:
 class CpuTarget(Target):
     """This machine's CPU, or another one that `machine` names (such code cannot be loaded here).
 
-    `compiler` runs LLVM; by default that is a child process, which all targets share.
+    `compiler` runs LLVM; by default that is a child process, which all targets share.  `host` is the kind
+    of host that runs kernels (see `host.choice`), which stops them after `timeout_s` (0: never) and keeps its own
+    machine code in `store`.
     """
 
     name = "cpu"
 
     def __init__(self, machine: Machine | None = None, threads: int | None = None,
-                 compiler: Compiler = CHILDREN) -> None:
+                 compiler: Compiler = CHILDREN, host: str = "", timeout_s: float = 0.0,
+                 store: ObjectStore | None = None) -> None:
         self._machine = machine
         self._compiler = compiler
-        self._threads = threads
-        self._host: PortableHost | None = None
+        self._host_settings = (host, compiler, threads, timeout_s, store)
+        self._host: Host | None = None
 
     @property
     def machine(self) -> Machine:
@@ -74,5 +78,5 @@ class CpuTarget(Target):
 
     def load(self, code: CodeObject) -> LoadedKernel:
         if self._host is None:
-            self._host = PortableHost(self._threads)
+            self._host = make_host(*self._host_settings)
         return self._host.load(code)
