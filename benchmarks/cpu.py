@@ -89,7 +89,8 @@ def measure(case: Any, options: argparse.Namespace) -> dict[str, Any]:
 def show(row: Mapping[str, Any]) -> None:
     times = "".join(f"{row['us'].get(n, math.nan):>12.1f}" for n in ("ours", "torch", "numpy", "compile"))
     ratios = "".join(f"{row['speed_up'].get(n, math.nan):>9.2f}" for n in ("torch", "numpy", "compile"))
-    print(f"{row['name'] + ' ' + row['size']:42}{times.replace('nan', '  -')} |{ratios.replace('nan', '  -')}", flush=True)
+    line = f"{row['name'] + ' ' + row['size']:42}{times} |{ratios}"
+    print(line.replace("nan", "  -"), flush=True)
 
 
 def main() -> None:
@@ -98,11 +99,11 @@ def main() -> None:
     sys.path.insert(0, str(Path(__file__).parent))
     import numpy as np
     import torch
-    from cpu_cases import elementwise, products, rows
 
     import tilewright as triton
+    from cpu_cases import elementwise, products, rows
     torch.set_num_threads(options.threads)
-    makers = {**elementwise.MAKERS, **rows.MAKERS, **products.MAKERS}
+    makers = {**elementwise.CASES, **rows.CASES, **products.CASES}
     chosen = options.only.split(",") if options.only else list(makers)
     unknown = [name for name in chosen if name not in makers]
     if unknown:
@@ -112,7 +113,8 @@ def main() -> None:
     print(f"{'microseconds':42}{'ours':>12}{'torch':>12}{'numpy':>12}{'compile':>12} | times as fast as each")
     table, refused = [], 0
     for name in chosen:
-        for case in makers[name]():
+        for make in makers[name]:
+            case = make()
             try:
                 table.append(measure(case, options))
             except triton.CompilationError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -26,9 +26,6 @@ class Case:
     tolerance: float
     rivals: Mapping[str, Work] = field(default_factory=dict)
     compiled: tuple[Callable[..., object], tuple[torch.Tensor, ...]] | None = None
-
-
-Maker = Callable[[], Iterator[Case]]
 
 
 def random(*shape: int, seed: int = 0) -> torch.Tensor:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import torch
-from cpu_cases.case import Case, elements, random
 
 import tilewright as triton
 import tilewright.language as tl
+from cpu_cases.case import Case, elements, random
 
 BLOCK = 1024
 
@@ -75,88 +76,88 @@ def transpose_kernel(x_ptr, out_ptr, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.co
     tl.store(out_ptr + n[:, None] * M + m[None, :], tl.trans(x), mask=(n[:, None] < N) & (m[None, :] < M))
 
 
-def add() -> Iterator[Case]:
-    for n in (1000, 1 << 16, 1 << 20, 1 << 24):
-        x, y = random(n), random(n, seed=1)
-        out, other, third = torch.empty(n), torch.empty(n), np.empty(n, np.float32)
-        grid = (triton.cdiv(n, BLOCK),)
-        yield Case("add", elements(n), lambda: add_kernel[grid](x, y, out, n, BLOCK=BLOCK), out, x + y, 0.0,
-                   {"torch": lambda: torch.add(x, y, out=other), "numpy": lambda: np.add(x.numpy(), y.numpy(), third)},
-                   (lambda a, b: a + b, (x, y)))
+def add(n: int) -> Case:
+    x, y = random(n), random(n, seed=1)
+    out, other, third = torch.empty(n), torch.empty(n), np.empty(n, np.float32)
+    grid = (triton.cdiv(n, BLOCK),)
+    return Case("add", elements(n), lambda: add_kernel[grid](x, y, out, n, BLOCK=BLOCK), out, x + y, 0.0,
+               {"torch": lambda: torch.add(x, y, out=other), "numpy": lambda: np.add(x.numpy(), y.numpy(), third)},
+               (lambda a, b: a + b, (x, y)))
 
 
-def affine_relu() -> Iterator[Case]:
-    for n in (1 << 20, 1 << 24):
-        x = random(n)
-        out = torch.empty(n)
-        grid = (triton.cdiv(n, BLOCK),)
-        yield Case("affine + relu", elements(n), lambda: affine_relu_kernel[grid](x, out, n, 1.5, 0.25, BLOCK=BLOCK),
-                   out, torch.relu(x * 1.5 + 0.25), 1e-6, {"torch": lambda: torch.relu(x * 1.5 + 0.25)},
-                   (lambda a: torch.relu(a * 1.5 + 0.25), (x,)))
+def affine_relu(n: int) -> Case:
+    x = random(n)
+    out = torch.empty(n)
+    grid = (triton.cdiv(n, BLOCK),)
+    return Case("affine + relu", elements(n), lambda: affine_relu_kernel[grid](x, out, n, 1.5, 0.25, BLOCK=BLOCK),
+               out, torch.relu(x * 1.5 + 0.25), 1e-6, {"torch": lambda: torch.relu(x * 1.5 + 0.25)},
+               (lambda a: torch.relu(a * 1.5 + 0.25), (x,)))
 
 
-def gelu() -> Iterator[Case]:
-    for n in (1 << 20,):
-        x = random(n)
-        out, other = torch.empty(n), torch.empty(n)
-        grid = (triton.cdiv(n, BLOCK),)
-        yield Case("gelu", elements(n), lambda: gelu_kernel[grid](x, out, n, BLOCK=BLOCK), out,
-                   torch.nn.functional.gelu(x.double()), 1e-6, {"torch": lambda: torch._C._nn.gelu(x, out=other)},
-                   (torch.nn.functional.gelu, (x,)))
+def gelu(n: int) -> Case:
+    x = random(n)
+    out, other = torch.empty(n), torch.empty(n)
+    grid = (triton.cdiv(n, BLOCK),)
+    return Case("gelu", elements(n), lambda: gelu_kernel[grid](x, out, n, BLOCK=BLOCK), out,
+               torch.nn.functional.gelu(x.double()), 1e-6, {"torch": lambda: torch._C._nn.gelu(x, out=other)},
+               (torch.nn.functional.gelu, (x,)))
 
 
-def dropout() -> Iterator[Case]:
-    for n in (1 << 20,):
-        x = random(n)
-        out = torch.empty(n)
-        grid = (triton.cdiv(n, BLOCK),)
-        dropout_kernel[grid](x, out, n, 0.5, 7, BLOCK=BLOCK)
-        kept = float((out != 0).float().mean())
-        if abs(kept - 0.5) > 0.01:
-            raise SystemExit(f"dropout: WRONG, kept {kept:.3f} of the elements instead of 0.5")
-        expected = torch.where(out != 0, x * 2, 0.0)
-        yield Case("philox dropout", elements(n), lambda: dropout_kernel[grid](x, out, n, 0.5, 7, BLOCK=BLOCK), out,
-                   expected, 1e-6, {"torch": lambda: torch.nn.functional.dropout(x, 0.5)},
-                   (lambda a: torch.nn.functional.dropout(a, 0.5), (x,)))
+def dropout(n: int) -> Case:
+    x = random(n)
+    out = torch.empty(n)
+    grid = (triton.cdiv(n, BLOCK),)
+    dropout_kernel[grid](x, out, n, 0.5, 7, BLOCK=BLOCK)
+    kept = float((out != 0).float().mean())
+    if abs(kept - 0.5) > 0.01:
+        raise SystemExit(f"dropout: WRONG, kept {kept:.3f} of the elements instead of 0.5")
+    expected = torch.where(out != 0, x * 2, 0.0)
+    return Case("philox dropout", elements(n), lambda: dropout_kernel[grid](x, out, n, 0.5, 7, BLOCK=BLOCK), out,
+               expected, 1e-6, {"torch": lambda: torch.nn.functional.dropout(x, 0.5)},
+               (lambda a: torch.nn.functional.dropout(a, 0.5), (x,)))
 
 
-def gather() -> Iterator[Case]:
-    for rows, width in ((8192, 128), (8192, 1000)):
-        table = random(rows, width)
-        index = torch.randint(0, rows, (rows,), generator=torch.Generator().manual_seed(1))
-        out, other = torch.empty(rows, width), torch.empty(rows, width)
-        block = triton.next_power_of_2(width)
-        yield Case("gather rows", f"{rows} x {width}",
-                   lambda: gather_kernel[(rows,)](table, index, out, width, BLOCK=block), out, table[index], 0.0,
-                   {"torch": lambda: torch.index_select(table, 0, index, out=other)},
-                   (lambda t, i: torch.nn.functional.embedding(i, t), (table, index)))
+def gather(rows: int, width: int) -> Case:
+    table = random(rows, width)
+    index = torch.randint(0, rows, (rows,), generator=torch.Generator().manual_seed(1))
+    out, other = torch.empty(rows, width), torch.empty(rows, width)
+    block = triton.next_power_of_2(width)
+    return Case("gather rows", f"{rows} x {width}",
+               lambda: gather_kernel[(rows,)](table, index, out, width, BLOCK=block), out, table[index], 0.0,
+               {"torch": lambda: torch.index_select(table, 0, index, out=other)},
+               (lambda t, i: torch.nn.functional.embedding(i, t), (table, index)))
 
 
-def scatter_add() -> Iterator[Case]:
-    for n in (1 << 18,):
-        x = torch.ones(n)
-        index = torch.randint(0, 1 << 14, (n,), generator=torch.Generator().manual_seed(1))
-        out, other = torch.zeros(1 << 14), torch.zeros(1 << 14)
-        grid = (triton.cdiv(n, BLOCK),)
+def scatter_add(n: int) -> Case:
+    x = torch.ones(n)
+    index = torch.randint(0, 1 << 14, (n,), generator=torch.Generator().manual_seed(1))
+    out, other = torch.zeros(1 << 14), torch.zeros(1 << 14)
+    grid = (triton.cdiv(n, BLOCK),)
 
-        def ours() -> None:
-            out.zero_()
-            scatter_add_kernel[grid](x, index, out, n, BLOCK=BLOCK)
+    def ours() -> None:
+        out.zero_()
+        scatter_add_kernel[grid](x, index, out, n, BLOCK=BLOCK)
 
-        yield Case("scatter-add", elements(n), ours, out, torch.zeros(1 << 14).index_add_(0, index, x), 0.0,
-                   {"torch": lambda: other.zero_().index_add_(0, index, x)},
-                   (lambda i, v: torch.zeros(1 << 14).index_add(0, i, v), (index, x)))
-
-
-def transpose() -> Iterator[Case]:
-    for rows, columns in ((1024, 1024), (1000, 781)):
-        x = random(rows, columns)
-        out, other = torch.empty(columns, rows), torch.empty(columns, rows)
-        grid = (triton.cdiv(rows, 32), triton.cdiv(columns, 32))
-        yield Case("transpose", f"{rows} x {columns}",
-                   lambda: transpose_kernel[grid](x, out, rows, columns, BLOCK_M=32, BLOCK_N=32), out, x.T, 0.0,
-                   {"torch": lambda: other.copy_(x.T)}, (lambda a: a.T.contiguous(), (x,)))
+    return Case("scatter-add", elements(n), ours, out, torch.zeros(1 << 14).index_add_(0, index, x), 0.0,
+               {"torch": lambda: other.zero_().index_add_(0, index, x)},
+               (lambda i, v: torch.zeros(1 << 14).index_add(0, i, v), (index, x)))
 
 
-MAKERS = {"add": add, "relu": affine_relu, "gelu": gelu, "dropout": dropout, "gather": gather,
-          "scatter": scatter_add, "transpose": transpose}
+def transpose(rows: int, columns: int) -> Case:
+    x = random(rows, columns)
+    out, other = torch.empty(columns, rows), torch.empty(columns, rows)
+    grid = (triton.cdiv(rows, 32), triton.cdiv(columns, 32))
+    return Case("transpose", f"{rows} x {columns}",
+               lambda: transpose_kernel[grid](x, out, rows, columns, BLOCK_M=32, BLOCK_N=32), out, x.T, 0.0,
+               {"torch": lambda: other.copy_(x.T)}, (lambda a: a.T.contiguous(), (x,)))
+
+
+CASES: Mapping[str, Sequence[Callable[[], Case]]] = {
+    "add": [partial(add, 1000), partial(add, 65536), partial(add, 1048576), partial(add, 16777216)],
+    "relu": [partial(affine_relu, 1048576), partial(affine_relu, 16777216)],
+    "gelu": [partial(gelu, 1048576)],
+    "dropout": [partial(dropout, 1048576)],
+    "gather": [partial(gather, 8192, 128), partial(gather, 8192, 1000)],
+    "scatter": [partial(scatter_add, 262144)],
+    "transpose": [partial(transpose, 1024, 1024), partial(transpose, 1000, 781)],
+}

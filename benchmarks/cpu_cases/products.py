@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import torch
-from cpu_cases.case import Case, random
 
 import tilewright as triton
 import tilewright.language as tl
+
+Blocks = tuple[int, int, int]
+from cpu_cases.case import Case, random
 
 
 @triton.jit
@@ -29,7 +32,7 @@ def matmul_kernel(a_ptr, b_ptr, c_ptr, bias_ptr, M, N, K, stride_am, stride_ak, 
     a_ptrs = a_ptr + offs_m[:, None] * stride_am + offs_k[None, :] * stride_ak
     b_ptrs = b_ptr + offs_k[:, None] * stride_bk + offs_n[None, :] * stride_bn
     accumulator = tl.zeros((BLOCK_M, BLOCK_N), dtype=ACC)
-    for k in range(0, tl.cdiv(K, BLOCK_K)):
+    for k in range(tl.cdiv(K, BLOCK_K)):
         a = tl.load(a_ptrs, mask=offs_k[None, :] < K - k * BLOCK_K, other=0)
         b = tl.load(b_ptrs, mask=offs_k[:, None] < K - k * BLOCK_K, other=0)
         accumulator = tl.dot(a, b, accumulator, out_dtype=ACC, input_precision="ieee")
@@ -90,7 +93,7 @@ def attention_kernel(q_ptr, k_ptr, v_ptr, out_ptr, length, scale, BLOCK_M: tl.co
              mask=rows[:, None] < length)
 
 
-def _launch(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, bias: torch.Tensor, blocks: tuple[int, int, int],
+def _launch(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, bias: torch.Tensor, blocks: Blocks,
             epilogue: bool = False) -> None:
     (m, k), n = a.shape, b.shape[1]
     grid = (triton.cdiv(m, blocks[0]) * triton.cdiv(n, blocks[1]),)
@@ -100,7 +103,7 @@ def _launch(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, bias: torch.Tenso
                         EPILOGUE=epilogue)
 
 
-def _matmul(size: int, blocks: tuple[int, int, int], dtype: torch.dtype, tolerance: float) -> Case:
+def _matmul(size: int, blocks: Blocks, dtype: torch.dtype, tolerance: float) -> Case:
     a, b = random(size, size).to(dtype), random(size, size, seed=1).to(dtype)
     rivals = {}
     if dtype == torch.int8:
@@ -123,62 +126,65 @@ def _matmul(size: int, blocks: tuple[int, int, int], dtype: torch.dtype, toleran
                 tolerance, rivals, (compiled, (a, b)))
 
 
-def matmul() -> Iterator[Case]:
-    for size, blocks in ((512, (64, 64, 32)), (512, (128, 128, 64)), (1024, (64, 64, 32)), (1024, (128, 128, 64)),
-                         (511, (64, 64, 32))):
-        yield _matmul(size, blocks, torch.float32, 1e-5)
+def matmul(size: int, blocks: Blocks) -> Case:
+    return _matmul(size, blocks, torch.float32, 1e-5)
 
 
-def matmul_bf16() -> Iterator[Case]:
-    for blocks in ((64, 64, 32), (128, 128, 64)):
-        yield _matmul(512, blocks, torch.bfloat16, 1e-2)
+def matmul_bf16(blocks: Blocks) -> Case:
+    return _matmul(512, blocks, torch.bfloat16, 1e-2)
 
 
-def matmul_fp16() -> Iterator[Case]:
-    yield _matmul(512, (64, 64, 32), torch.float16, 2e-3)
+def matmul_fp16() -> Case:
+    return _matmul(512, (64, 64, 32), torch.float16, 2e-3)
 
 
-def matmul_int8() -> Iterator[Case]:
-    for blocks in ((64, 64, 64), (128, 128, 64)):
-        yield _matmul(512, blocks, torch.int8, 0.0)
+def matmul_int8(blocks: Blocks) -> Case:
+    return _matmul(512, blocks, torch.int8, 0.0)
 
 
-def matmul_bias() -> Iterator[Case]:
+def matmul_bias() -> Case:
     a, b, bias = random(512, 512), random(512, 512, seed=1), random(512, seed=2)
     out = torch.empty(512, 512)
 
     def theirs(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.leaky_relu(torch.addmm(z, x, y), 0.01)
 
-    yield Case("matmul + bias + leaky relu", "512, 64x64x32", lambda: _launch(a, b, out, bias, (64, 64, 32), True),
+    return Case("matmul + bias + leaky relu", "512, 64x64x32", lambda: _launch(a, b, out, bias, (64, 64, 32), True),
                out, theirs(a.double(), b.double(), bias.double()), 1e-5, {"torch": lambda: theirs(a, b, bias)},
                (theirs, (a, b, bias)))
 
 
-def dequant_matmul() -> Iterator[Case]:
+def dequant_matmul() -> Case:
     a, scale, out = random(512, 512), random(512, seed=2).abs(), torch.empty(512, 512)
     b = torch.randint(-128, 128, (512, 512), dtype=torch.int8, generator=torch.Generator().manual_seed(1))
 
     def theirs(x: torch.Tensor, y: torch.Tensor, s: torch.Tensor) -> torch.Tensor:
         return x @ (y.to(x.dtype) * s)
 
-    yield Case("dequantise-matmul", "512, 64x64x32", lambda: dequant_matmul_kernel[(8, 8)](
+    return Case("dequantise-matmul", "512, 64x64x32", lambda: dequant_matmul_kernel[(8, 8)](
         a, b, scale, out, 512, 512, 512, BLOCK_M=64, BLOCK_N=64, BLOCK_K=32), out,
         theirs(a.double(), b, scale.double()), 1e-5, {"torch": lambda: theirs(a, b, scale)}, (theirs, (a, b, scale)))
 
 
-def attention() -> Iterator[Case]:
-    for heads, length, depth in ((8, 1024, 64),):
-        q, k, v = (random(1, heads, length, depth, seed=s) for s in range(3))
-        out = torch.empty_like(q)
-        grid = (triton.cdiv(length, 64), heads)
-        theirs = torch.nn.functional.scaled_dot_product_attention
-        yield Case("attention forward", f"{heads} x {length} x {depth}",
-                   lambda: attention_kernel[grid](q, k, v, out, length, depth**-0.5, BLOCK_M=64, BLOCK_N=64,
-                                                  DEPTH=depth),
-                   out, theirs(q.double(), k.double(), v.double()), 1e-5, {"torch": lambda: theirs(q, k, v)},
-                   (theirs, (q, k, v)))
+def attention(heads: int, length: int, depth: int) -> Case:
+    q, k, v = (random(1, heads, length, depth, seed=s) for s in range(3))
+    out = torch.empty_like(q)
+    grid = (triton.cdiv(length, 64), heads)
+    theirs = torch.nn.functional.scaled_dot_product_attention
+    return Case("attention forward", f"{heads} x {length} x {depth}",
+               lambda: attention_kernel[grid](q, k, v, out, length, depth**-0.5, BLOCK_M=64, BLOCK_N=64,
+                                              DEPTH=depth),
+               out, theirs(q.double(), k.double(), v.double()), 1e-5, {"torch": lambda: theirs(q, k, v)},
+               (theirs, (q, k, v)))
 
 
-MAKERS = {"matmul": matmul, "matmul-bf16": matmul_bf16, "matmul-fp16": matmul_fp16, "matmul-int8": matmul_int8,
-          "matmul-bias": matmul_bias, "dequant-matmul": dequant_matmul, "attention": attention}
+CASES: Mapping[str, Sequence[Callable[[], Case]]] = {
+    "matmul": [partial(matmul, size, blocks) for size, blocks in (
+        (512, (64, 64, 32)), (512, (128, 128, 64)), (1024, (64, 64, 32)), (1024, (128, 128, 64)), (511, (64, 64, 32)))],
+    "matmul-bf16": [partial(matmul_bf16, (64, 64, 32)), partial(matmul_bf16, (128, 128, 64))],
+    "matmul-fp16": [matmul_fp16],
+    "matmul-int8": [partial(matmul_int8, (64, 64, 64)), partial(matmul_int8, (128, 128, 64))],
+    "matmul-bias": [matmul_bias],
+    "dequant-matmul": [dequant_matmul],
+    "attention": [partial(attention, 8, 1024, 64)],
+}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import torch
-from cpu_cases.case import Case, random
 
 import tilewright as triton
 import tilewright.language as tl
+from cpu_cases.case import Case, random
 
 SHAPES = ((1024, 1024), (1024, 781), (4096, 4096))
 
@@ -99,94 +100,94 @@ def cross_entropy_kernel(logits_ptr, target_ptr, loss_ptr, columns, BLOCK: tl.co
     tl.store(loss_ptr + row, tl.log(total) + largest - value)
 
 
-def softmax() -> Iterator[Case]:
-    for rows, columns in SHAPES:
-        x = random(rows, columns)
-        out, other = torch.empty_like(x), torch.empty_like(x)
-        block = triton.next_power_of_2(columns)
-        yield Case("softmax", f"{rows} x {columns}", lambda: softmax_kernel[(rows,)](x, out, columns, BLOCK=block), out,
-                   torch.softmax(x.double(), 1), 1e-6, {"torch": lambda: torch.softmax(x, 1, out=other)},
-                   (lambda a: torch.softmax(a, 1), (x,)))
+def softmax(rows: int, columns: int) -> Case:
+    x = random(rows, columns)
+    out, other = torch.empty_like(x), torch.empty_like(x)
+    block = triton.next_power_of_2(columns)
+    return Case("softmax", f"{rows} x {columns}", lambda: softmax_kernel[(rows,)](x, out, columns, BLOCK=block), out,
+               torch.softmax(x.double(), 1), 1e-6, {"torch": lambda: torch.softmax(x, 1, out=other)},
+               (lambda a: torch.softmax(a, 1), (x,)))
 
 
-def layer_norm() -> Iterator[Case]:
-    for rows, columns in ((4096, 1024), (1024, 781)):
-        x, weight, bias = random(rows, columns), random(columns, seed=1), random(columns, seed=2)
-        out, mean, rstd = torch.empty_like(x), torch.empty(rows), torch.empty(rows)
-        block = triton.next_power_of_2(columns)
-        expected = torch.nn.functional.layer_norm(x.double(), (columns,), weight.double(), bias.double())
-        yield Case("layer norm", f"{rows} x {columns}",
-                   lambda: layer_norm_kernel[(rows,)](x, weight, bias, out, mean, rstd, columns, 1e-5, BLOCK=block),
-                   out, expected, 2e-6, {"torch": lambda: torch.native_layer_norm(x, (columns,), weight, bias, 1e-5)},
-                   (lambda a, w, b: torch.native_layer_norm(a, a.shape[-1:], w, b, 1e-5), (x, weight, bias)))
+def layer_norm(rows: int, columns: int) -> Case:
+    x, weight, bias = random(rows, columns), random(columns, seed=1), random(columns, seed=2)
+    out, mean, rstd = torch.empty_like(x), torch.empty(rows), torch.empty(rows)
+    block = triton.next_power_of_2(columns)
+    expected = torch.nn.functional.layer_norm(x.double(), (columns,), weight.double(), bias.double())
+    return Case("layer norm", f"{rows} x {columns}",
+               lambda: layer_norm_kernel[(rows,)](x, weight, bias, out, mean, rstd, columns, 1e-5, BLOCK=block),
+               out, expected, 2e-6, {"torch": lambda: torch.native_layer_norm(x, (columns,), weight, bias, 1e-5)},
+               (lambda a, w, b: torch.native_layer_norm(a, a.shape[-1:], w, b, 1e-5), (x, weight, bias)))
 
 
-def layer_norm_backward() -> Iterator[Case]:
-    for rows, columns in ((4096, 1024),):
-        x, weight, bias = random(rows, columns), random(columns, seed=1), random(columns, seed=2)
-        grad = random(rows, columns, seed=3)
-        _, mean, rstd = torch.native_layer_norm(x, (columns,), weight, bias, 1e-5)
-        out = torch.empty_like(x)
-        mean, rstd = mean.flatten(), rstd.flatten()
-        want = torch.ops.aten.native_layer_norm_backward
+def layer_norm_backward(rows: int, columns: int) -> Case:
+    x, weight, bias = random(rows, columns), random(columns, seed=1), random(columns, seed=2)
+    grad = random(rows, columns, seed=3)
+    _, mean, rstd = torch.native_layer_norm(x, (columns,), weight, bias, 1e-5)
+    out = torch.empty_like(x)
+    mean, rstd = mean.flatten(), rstd.flatten()
+    want = torch.ops.aten.native_layer_norm_backward
 
-        def backward(g: torch.Tensor, a: torch.Tensor, m: torch.Tensor, r: torch.Tensor, w: torch.Tensor,
-                     b: torch.Tensor) -> object:
-            return want(g, a, a.shape[-1:], m[:, None], r[:, None], w, b, [True, False, False])[0]
+    def backward(g: torch.Tensor, a: torch.Tensor, m: torch.Tensor, r: torch.Tensor, w: torch.Tensor,
+                 b: torch.Tensor) -> object:
+        return want(g, a, a.shape[-1:], m[:, None], r[:, None], w, b, [True, False, False])[0]
 
-        inputs = (grad, x, mean, rstd, weight, bias)
-        yield Case("layer norm backward", f"{rows} x {columns}",
-                   lambda: layer_norm_backward_kernel[(rows,)](grad, x, weight, mean, rstd, out, columns, BLOCK=columns),
-                   out, backward(*(t.double() for t in inputs)), 1e-5, {"torch": lambda: backward(*inputs)},
-                   (backward, inputs))
-
-
-def rms_norm() -> Iterator[Case]:
-    for rows, columns in ((4096, 1024), (1024, 781)):
-        x, weight = random(rows, columns), random(columns, seed=1)
-        out = torch.empty_like(x)
-        block = triton.next_power_of_2(columns)
-        yield Case("rms norm", f"{rows} x {columns}",
-                   lambda: rms_norm_kernel[(rows,)](x, weight, out, columns, 1e-5, BLOCK=block), out,
-                   torch.nn.functional.rms_norm(x.double(), (columns,), weight.double(), 1e-5), 2e-6,
-                   {"torch": lambda: torch.nn.functional.rms_norm(x, (columns,), weight, 1e-5)},
-                   (lambda a, w: torch.nn.functional.rms_norm(a, a.shape[-1:], w, 1e-5), (x, weight)))
+    inputs = (grad, x, mean, rstd, weight, bias)
+    return Case("layer norm backward", f"{rows} x {columns}",
+               lambda: layer_norm_backward_kernel[(rows,)](grad, x, weight, mean, rstd, out, columns, BLOCK=columns),
+               out, backward(*(t.double() for t in inputs)), 1e-5, {"torch": lambda: backward(*inputs)},
+               (backward, inputs))
 
 
-def row_sum() -> Iterator[Case]:
-    for rows, columns in SHAPES:
-        x = random(rows, columns)
-        out, other = torch.empty(rows), torch.empty(rows)
-        block = triton.next_power_of_2(columns)
-        yield Case("row sum", f"{rows} x {columns}", lambda: row_sum_kernel[(rows,)](x, out, columns, BLOCK=block), out,
-                   x.double().sum(1), 1e-5, {"torch": lambda: torch.sum(x, 1, out=other)},
-                   (lambda a: a.sum(1), (x,)))
+def rms_norm(rows: int, columns: int) -> Case:
+    x, weight = random(rows, columns), random(columns, seed=1)
+    out = torch.empty_like(x)
+    block = triton.next_power_of_2(columns)
+    return Case("rms norm", f"{rows} x {columns}",
+               lambda: rms_norm_kernel[(rows,)](x, weight, out, columns, 1e-5, BLOCK=block), out,
+               torch.nn.functional.rms_norm(x.double(), (columns,), weight.double(), 1e-5), 2e-6,
+               {"torch": lambda: torch.nn.functional.rms_norm(x, (columns,), weight, 1e-5)},
+               (lambda a, w: torch.nn.functional.rms_norm(a, a.shape[-1:], w, 1e-5), (x, weight)))
 
 
-def cumsum() -> Iterator[Case]:
-    for rows, columns in ((1024, 1024),):
-        x = random(rows, columns)
-        out, other = torch.empty_like(x), torch.empty_like(x)
-        block = triton.next_power_of_2(columns)
-        yield Case("cumsum", f"{rows} x {columns}", lambda: cumsum_kernel[(rows,)](x, out, columns, BLOCK=block), out,
-                   x.double().cumsum(1), 1e-5, {"torch": lambda: torch.cumsum(x, 1, out=other)},
-                   (lambda a: a.cumsum(1), (x,)))
+def row_sum(rows: int, columns: int) -> Case:
+    x = random(rows, columns)
+    out, other = torch.empty(rows), torch.empty(rows)
+    block = triton.next_power_of_2(columns)
+    return Case("row sum", f"{rows} x {columns}", lambda: row_sum_kernel[(rows,)](x, out, columns, BLOCK=block), out,
+               x.double().sum(1), 1e-5, {"torch": lambda: torch.sum(x, 1, out=other)},
+               (lambda a: a.sum(1), (x,)))
 
 
-def cross_entropy() -> Iterator[Case]:
-    for rows, columns in ((256, 32000),):
-        logits = random(rows, columns)
-        target = torch.randint(0, columns, (rows,), generator=torch.Generator().manual_seed(1))
-        loss = torch.empty(rows)
-
-        def theirs(a: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
-            return torch.nn.functional.cross_entropy(a, t, reduction="none")
-
-        yield Case("cross-entropy", f"{rows} x {columns}",
-                   lambda: cross_entropy_kernel[(rows,)](logits, target, loss, columns, BLOCK=2048), loss,
-                   theirs(logits.double(), target), 1e-5, {"torch": lambda: theirs(logits, target)},
-                   (theirs, (logits, target)))
+def cumsum(rows: int, columns: int) -> Case:
+    x = random(rows, columns)
+    out, other = torch.empty_like(x), torch.empty_like(x)
+    block = triton.next_power_of_2(columns)
+    return Case("cumsum", f"{rows} x {columns}", lambda: cumsum_kernel[(rows,)](x, out, columns, BLOCK=block), out,
+               x.double().cumsum(1), 1e-5, {"torch": lambda: torch.cumsum(x, 1, out=other)},
+               (lambda a: a.cumsum(1), (x,)))
 
 
-MAKERS = {"softmax": softmax, "layernorm": layer_norm, "layernorm-backward": layer_norm_backward,
-          "rmsnorm": rms_norm, "rowsum": row_sum, "cumsum": cumsum, "cross-entropy": cross_entropy}
+def cross_entropy(rows: int, columns: int) -> Case:
+    logits = random(rows, columns)
+    target = torch.randint(0, columns, (rows,), generator=torch.Generator().manual_seed(1))
+    loss = torch.empty(rows)
+
+    def theirs(a: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.cross_entropy(a, t, reduction="none")
+
+    return Case("cross-entropy", f"{rows} x {columns}",
+               lambda: cross_entropy_kernel[(rows,)](logits, target, loss, columns, BLOCK=2048), loss,
+               theirs(logits.double(), target), 1e-5, {"torch": lambda: theirs(logits, target)},
+               (theirs, (logits, target)))
+
+
+CASES: Mapping[str, Sequence[Callable[[], Case]]] = {
+    "softmax": [partial(softmax, *shape) for shape in SHAPES],
+    "layernorm": [partial(layer_norm, 4096, 1024), partial(layer_norm, 1024, 781)],
+    "layernorm-backward": [partial(layer_norm_backward, 4096, 1024)],
+    "rmsnorm": [partial(rms_norm, 4096, 1024), partial(rms_norm, 1024, 781)],
+    "rowsum": [partial(row_sum, *shape) for shape in SHAPES],
+    "cumsum": [partial(cumsum, 1024, 1024)],
+    "cross-entropy": [partial(cross_entropy, 256, 32000)],
+}
