@@ -116,7 +116,7 @@ class JITFunction(SourceFunction, KernelInterface):
         kernel = self._compiled(values, given, split)
         if not split.ordinary:
             check_writable(self.__name__, self.slot_names(split), split.pointers, kernel.written)
-        kernel.launch(sizes, split.slots)
+        kernel.launch(sizes, split.slots, split.pointers)
         return kernel
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], Mapping[str, Any]]:

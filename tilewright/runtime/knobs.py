@@ -43,6 +43,8 @@ TABLE: Mapping[str, Knob] = MappingProxyType({k.name: k for k in (
     Knob("allow_non_constexpr_globals",
          ("TILEWRIGHT_ALLOW_NON_CONSTEXPR_GLOBALS", "TRITON_ALLOW_NON_CONSTEXPR_GLOBALS"), bool, False, True,
          "Let kernels read any global as a constant."),
+    Knob("check_bounds", ("TILEWRIGHT_CHECK_BOUNDS",), bool, True, True,
+         "Test loads and stores of compiled CPU kernels against the extents of their tensors."),
     Knob("num_threads", ("TILEWRIGHT_NUM_THREADS",), int, 0, False,
          "Threads that run the programs of a grid on the CPU; 0 means all cores of this process."),
     Knob("host", ("TILEWRIGHT_HOST",), str, "", False,
