@@ -132,5 +132,6 @@ def test_an_endless_loop_looks_at_the_cancel_word():
     words[:3], words[3], words[4] = 1, scratch.ctypes.data, words[16:].ctypes.data
     words[6], words[24] = words[24:].ctypes.data, 1
     slots = np.array([o.ctypes.data])
-    target().load(code).entry(slots.ctypes.data, 0, 1, words.ctypes.data)
+    loaded = target().load(code)        # the code is mapped as long as this lives
+    loaded.entry(slots.ctypes.data, 0, 1, words.ctypes.data)
     assert o[0] == 0

@@ -159,3 +159,18 @@ def test_an_affine_tile_never_gathers():
     assert "gather" not in text and "scatter" not in text and "extractelement" not in text
     text = generated(two_d(32, 64)).text
     assert "gather" not in text and "scatter" not in text
+
+
+@pytest.mark.parametrize("bits", [0, 1, 3, 4, 5, 8, 30])
+def test_shifts_and_low_bits_of_indices(bits):
+    """They stay affine where all lanes of a group agree, and are right where they do not."""
+    def body(b, o, n):
+        offs = b.add(b.iota(96, 32), b.like(n, b.iota(96)))
+        for k, i in enumerate((b.iota(96), offs)):
+            for j, value in enumerate((b.binary("shl", i, bits), b.binary("shr_s", i, bits),
+                                       b.binary("shr_u", i, bits), b.binary("and", i, (1 << bits) - 1))):
+                b.store(b.at(b.at(o, b.const(96 * (4 * k + j))), b.iota(96)), value)
+        b.store(b.at(b.at(o, b.const(768)), b.binary("and", b.iota(96), 15)), offs)
+        b.store(b.at(b.at(o, b.const(784)), b.binary("shr_s", b.iota(96), 4)), offs)
+    for n in (0, -40, 2**31 - 20):
+        both(kernel([("o", ptr(I32)), ("n", I32)], body), (1,), [np.zeros(800, np.int32), n])

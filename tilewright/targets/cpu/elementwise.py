@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from tilewright.ir.node import Op
 from tilewright.ir.types import I1, element_of
-from tilewright.targets.cpu.lanes import Form, Lane, LaneMath, uniform, vector
+from tilewright.targets.cpu.lanes import Form, Lane, LaneMath, integer, uniform, vector
 from tilewright.targets.cpu.rules import rule_of
 
 
@@ -50,8 +50,30 @@ class Elementwise(LaneMath):
         return vector(I1, self.code.op("and", self.full(a), self.full(b)))
 
 
-def _bool_and(e: Elementwise, op: Op, lanes: Sequence[Lane]) -> Lane | None:
-    return e.both(*lanes) if lanes[0].element == I1 else None
+def _and(e: Elementwise, op: Op, lanes: Sequence[Lane]) -> Lane | None:
+    """Masks; and the low bits of a number that is not negative, which are a remainder."""
+    if lanes[0].element == I1:
+        return e.both(*lanes)
+    for number, bits in (lanes, reversed(lanes)):
+        if bits.known is not None and bits.known >= 0 and bits.known & (bits.known + 1) == 0:
+            parts = e.divide(number, bits.known + 1)
+            return None if parts is None else parts[1]
+    return None
+
+
+def _shift_left(e: Elementwise, op: Op, lanes: Sequence[Lane]) -> Lane | None:
+    amount = lanes[1].known
+    if amount is None or not 0 <= amount < lanes[0].element.bits - 1:
+        return None
+    return e.mul(lanes[0], integer(lanes[0].element, 1 << amount))
+
+
+def _shift_right(e: Elementwise, op: Op, lanes: Sequence[Lane]) -> Lane | None:
+    amount = lanes[1].known
+    if amount is None or not 0 <= amount < lanes[0].element.bits - 1:
+        return None
+    parts = e.divide(lanes[0], 1 << amount)
+    return None if parts is None else parts[0]
 
 
 def _bool_or(e: Elementwise, op: Op, lanes: Sequence[Lane]) -> Lane | None:
@@ -82,7 +104,10 @@ _SHORTCUTS: dict[str, Callable[[Elementwise, Op, Sequence[Lane]], Lane | None]] 
     "add": lambda e, op, lanes: e.add(lanes[0], lanes[1]),
     "sub": lambda e, op, lanes: e.add(lanes[0], lanes[1], subtract=True),
     "mul": lambda e, op, lanes: e.mul(*lanes),
-    "and": _bool_and,
+    "and": _and,
+    "shl": _shift_left,
+    "shr_s": _shift_right,
+    "shr_u": _shift_right,
     "or": _bool_or,
     "ext_s": _extend(True),
     "ext_u": _extend(False),
