@@ -16,7 +16,7 @@ from typing import Any
 
 from tilewright.frontend.exits import Exit, Exits, Flag
 from tilewright.frontend.joins import ABSENT, Disagreement, Phis, Recipe, merge, merge_flags
-from tilewright.frontend.liveness import Names, assigned_names
+from tilewright.frontend.liveness import Needs, assigned_names
 from tilewright.frontend.scope import Locals
 from tilewright.frontend.state import State
 from tilewright.ir.node import Op, Value
@@ -58,13 +58,13 @@ class Branches(State):
         finally:
             self.locals, self.exits = around
 
-    def kept_names(self, node: ast.AST) -> Names:
+    def kept_names(self, node: ast.AST) -> Needs:
         """The variables that an expression may assign (by a walrus)."""
-        return assigned_names([node])
+        return Needs(assigned_names([node]))
 
     # -- going on with exits pending --------------------------------------------------------------------------------
 
-    def guarded(self, node: ast.AST, live: Names, rest: Callable[[], None]) -> None:
+    def guarded(self, node: ast.AST, needs: Needs, rest: Callable[[], None]) -> None:
         """Trace `rest` where no exit has been taken yet."""
         pending = self.exits.pending
         if not pending:
@@ -79,17 +79,17 @@ class Branches(State):
         self.exits = Exits()
         going = self.trace_side(rest)
         self.at(node)
-        self.join(node, stop, left, going, live)
+        self.join(node, stop, left, going, needs)
 
     # -- joining ----------------------------------------------------------------------------------------------------
 
-    def join(self, node: ast.AST, flag: Value, then: Side, otherwise: Side, live: Names,
+    def join(self, node: ast.AST, flag: Value, then: Side, otherwise: Side, needs: Needs,
              values: Sequence[tuple[Any, Any]] = ()) -> list[Any]:
         """End a branch on `flag`: emit the `if`, set variables and exits; returns the merged `values`."""
         phis = Phis(self.builder)
         with self.placed(node):
             merged_values = [self._merged_value(node, a, b, phis) for a, b in values]
-        variables = self._join_variables(node, then, otherwise, live, phis)
+        variables = self._join_variables(node, then, otherwise, needs, phis)
         exits = self._join_exits(flag, then, otherwise, phis)
         results = self._emit_if(flag, then, otherwise, phis)
         self.locals = variables(results)
@@ -116,13 +116,13 @@ class Branches(State):
 
     # -- variables --------------------------------------------------------------------------------------------------
 
-    def _join_variables(self, node: ast.AST, then: Side, otherwise: Side, live: Names,
+    def _join_variables(self, node: ast.AST, then: Side, otherwise: Side, needs: Needs,
                         phis: Phis) -> Callable[[Sequence[Value]], Locals]:
         joined = Locals(gone={**then.variables.gone, **otherwise.variables.gone})
         recipes: list[tuple[str, Recipe, ast.AST | None]] = []
         if then.exits.reaches_variables or otherwise.exits.reaches_variables:
             for name in dict.fromkeys([*then.variables.values, *otherwise.variables.values]):
-                found = self._join_variable(node, name, then, otherwise, name in live, phis, joined)
+                found = self._join_variable(node, name, then, otherwise, needs, phis, joined)
                 if found is not None:
                     recipes.append(found)
 
@@ -133,7 +133,7 @@ class Branches(State):
 
         return build
 
-    def _join_variable(self, node: ast.AST, name: str, then: Side, otherwise: Side, live: bool, phis: Phis,
+    def _join_variable(self, node: ast.AST, name: str, then: Side, otherwise: Side, needs: Needs, phis: Phis,
                        joined: Locals) -> tuple[str, Recipe, ast.AST | None] | None:
         """How `name` goes on after the branch; None (and a reason in `joined`) if it does not."""
         sides = (then, otherwise)
@@ -141,26 +141,27 @@ class Branches(State):
         origins = [side.variables.origins.get(name) for side in sides]
         if a is b:
             return name, _constant(a), origins[0]
-        if not live:
+        needed = [_is_needed(name, side.exits, needs) for side in sides]
+        if not any(needed):
             joined.drop(name, f"its value is not kept after the branch at {self.line(node)}")
             return None
         old = self.locals.values.get(name, _MISSING)
-        for index, side in enumerate(sides):            # a path that only returns has no say
-            if not side.exits.reaches_variables:
-                other = (b, a)[index]
+        for index, side in enumerate(sides):
+            value, other = ((a, b), (b, a))[index]
+            if not needed[index]:       # on a path on which nobody reads it, it has no say
                 if other is _MISSING:
                     return None
                 if other is old:
                     return name, _constant(other), origins[1 - index]
-                a, b = (ABSENT, b) if index == 0 else (a, ABSENT)
-        for index, side in enumerate(sides):
-            if (a, b)[index] is _MISSING:
-                if side.exits.falls:
+            elif value is _MISSING:
+                if side.exits.falls and name in needs.at_end:
                     self._drop_one_sided(node, name, origins[1 - index], index, joined)
                     return None
                 for kind in side.exits.flags:
                     side.exits.unset.setdefault(kind, set()).add(name)
-                a, b = (ABSENT, b) if index == 0 else (a, ABSENT)
+            else:
+                continue
+            a, b = (ABSENT, b) if index == 0 else (a, ABSENT)
         try:
             return name, merge(a, b, phis), origins[1] if origins[1] is not None else origins[0]
         except Disagreement as error:
@@ -237,6 +238,13 @@ class Branches(State):
 
 def _constant(value: Any) -> Recipe:
     return lambda results: value
+
+
+def _is_needed(name: str, exits: Exits, needs: Needs) -> bool:
+    """Whether somebody may read `name` on a path that leaves a side by `exits`."""
+    return ((exits.falls and name in needs.at_end)
+            or (Exit.BREAK in exits.flags and name in needs.at_break)
+            or (Exit.CONTINUE in exits.flags and name in needs.at_continue))
 
 
 def drop_unset(variables: Locals, names: Iterable[str], reason: str) -> None:

@@ -155,9 +155,12 @@ class CarriedValues(Expressions):
 
     def final_values(self, node: Loop, carried: Sequence[Carried], body: Body) -> list[Any]:
         """The value of each carried variable at the body's end, checked against its type at the head."""
-        if not body.exits.reaches_variables:        # every iteration returns: nobody comes to the head again
-            return [c.inside for c in carried]
-        return [self._final_value(node, c, body) for c in carried]
+        names = self.live.loop(node)
+        if body.exits.falls:
+            needed = names.at_head | names.after
+        else:       # no iteration comes to the head again; after the loop nobody looks if all of them return
+            needed = names.after if body.exits.reaches_variables else frozenset()
+        return [self._final_value(node, c, body) if c.name in needed else c.inside for c in carried]
 
     def _final_value(self, node: Loop, c: Carried, body: Body) -> Any:
         if c.name not in body.variables.values:

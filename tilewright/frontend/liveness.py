@@ -72,24 +72,40 @@ class _Jumps:
     at_continue: Names = NOTHING
 
 
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """Names needed when a statement has ended, by how it ended: at its end, by `break`, by `continue`."""
+
+    at_end: Names
+    at_break: Names = NOTHING
+    at_continue: Names = NOTHING
+
+    @property
+    def on_any_path(self) -> Names:
+        return self.at_end | self.at_break | self.at_continue
+
+
 class Liveness:
-    """Names needed after each statement of a function, on any path but `return`."""
+    """Names needed after each statement of a function; after a `return` none is."""
 
     def __init__(self, body: Sequence[ast.stmt]) -> None:
-        self._after: dict[ast.stmt, Names] = {}
+        self._after: dict[ast.stmt, Needs] = {}
         self._loops: dict[ast.stmt, LoopNames] = {}
         self._block(body, NOTHING, _Jumps())
 
+    def needs(self, statement: ast.stmt) -> Needs:
+        return self._after[statement]
+
     def after(self, statement: ast.stmt) -> Names:
         """Names that are needed once `statement` has ended, or where a `break` or `continue` in it leads."""
-        return self._after[statement]
+        return self._after[statement].on_any_path
 
     def loop(self, loop: Loop) -> LoopNames:
         return self._loops[loop]
 
     def _block(self, statements: Sequence[ast.stmt], live: Names, jumps: _Jumps) -> Names:
         for statement in reversed(statements):
-            self._after[statement] = live | jumps.at_break | jumps.at_continue
+            self._after[statement] = Needs(live, jumps.at_break, jumps.at_continue)
             live = self._statement(statement, live, jumps)
         return live
 

@@ -22,7 +22,7 @@ from tilewright.diagnostics import UnsupportedLanguageConstruct
 from tilewright.frontend.branches import drop_unset
 from tilewright.frontend.carried import Body, Carried, CarriedValues, Slot, Test, fresh
 from tilewright.frontend.exits import Exit
-from tilewright.frontend.liveness import Names, assigned_names
+from tilewright.frontend.liveness import Names, Needs, assigned_names
 from tilewright.frontend.python_builtins import items_of, static_range_of
 from tilewright.frontend.refusals import LOOP_ELSE, unsupported_message
 from tilewright.frontend.values import handles, is_static, is_tuple, to_python, type_name, with_handles
@@ -83,8 +83,8 @@ class Loops(CarriedValues):
                 break
             if self.exits.pending:
                 rest = items[index + 1:]
-                self.guarded(node, self.live.after(node) | self.live.loop(node).at_head,
-                             lambda: self._unroll(node, rest))  # noqa: B023  (called at once)
+                after = self.live.loop(node).after
+                self.guarded(node, Needs(after, after), lambda: self._unroll(node, rest))  # noqa: B023  (called at once)
                 break
         drop_unset(self.locals, self.exits.end(Exit.BREAK), self._skipped(node, "break"))
 

@@ -48,7 +48,7 @@ class Tracer(Loops):
 
     def _go_on(self, node: ast.stmt, rest: Sequence[ast.stmt]) -> None:
         """Trace `rest`, which is reached unless an exit has been taken."""
-        self.guarded(node, self.live.after(rest[-1]), lambda: self.block(rest))
+        self.guarded(node, self.live.needs(rest[-1]), lambda: self.block(rest))
 
     def _statement(self, node: ast.stmt, rest: Sequence[ast.stmt]) -> bool:
         """Trace one statement; True if it has dealt with `rest` as well."""
@@ -80,7 +80,7 @@ class Tracer(Loops):
             last = rest[-1]
             self.resume_side(then if then.exits.falls else otherwise, lambda: self._go_on(node, rest))
         self.at(node)
-        self.join(node, flag.handle, then, otherwise, self.live.after(last))
+        self.join(node, flag.handle, then, otherwise, self.live.needs(last))
         return consumed
 
     def _return(self, node: ast.Return) -> None:

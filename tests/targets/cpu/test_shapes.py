@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.targets.cpu.harness import F16, F32, I1, I8, I32, I64, both, kernel, ptr
+from tests.targets.cpu.harness import F16, F32, I1, I8, I32, I64, both, generated, kernel, ptr
 
 
 def flat(b, p, n):
@@ -99,3 +99,32 @@ def test_long_chains_do_not_recurse_without_end():
         b.store(flat(b, o, 20), v)
     both(kernel([("x", ptr(F32)), ("o", ptr(F32))], body), (1,), [np.arange(20, dtype=np.float32),
                                                               np.zeros(20, np.float32)], optimise=(False,))
+
+
+@pytest.mark.parametrize("n", [2, 6, 16, 17, 64, 100])
+@pytest.mark.parametrize("t,dtype", [(F32, np.float32), (I8, np.int8), (I64, np.int64)])
+def test_pairs_side_by_side_do_not_gather(n, t, dtype):
+    """Interleaving two tiles, and taking the halves of pairs apart, as rotary embeddings do."""
+    def body(b, x, o):
+        p, q = b.op("split", b.op("reshape", b.load(flat(b, x, 2 * n)), shape=(n, 2)))
+        minus = b.op("neg_f", q) if t.is_float else b.binary("xor", q, -1)
+        b.store(flat(b, o, 2 * n), b.op("reshape", b.op("join", minus, p), shape=(2 * n,)))
+        b.store(b.at(b.at(o, b.const(2 * n)), b.mul(b.iota(n), 2)), p)
+        b.store(b.at(b.at(o, b.const(2 * n + 1)), b.mul(b.iota(n), 2)), minus)
+    module = kernel([("x", ptr(t)), ("o", ptr(t))], body)
+    both(module, (1,), [np.arange(2 * n).astype(dtype), np.zeros(4 * n, dtype)])
+    text = generated(module).text
+    assert "gather" not in text and "scatter" not in text
+
+
+@pytest.mark.parametrize("step", [2, 3, 4, 5])
+def test_strided_accesses_under_masks_touch_their_lanes_only(step):
+    """The arrays end with the last lane; what lies between the lanes stays."""
+    def body(b, x, o, n):
+        i = b.iota(40)
+        mask = b.binary("cmp_lt_s", i, n)
+        v = b.load(b.at(x, b.mul(i, step)), mask, b.const(-5.0, F32, (40,)))
+        b.store(b.at(o, b.mul(i, step)), v, b.binary("cmp_ne", i, 3))
+    module = kernel([("x", ptr(F32)), ("o", ptr(F32)), ("n", I32)], body)
+    for n in (40, 21, 0):
+        both(module, (1,), [np.arange(39 * step + 1, dtype=np.float32), np.full(39 * step + 1, -1, np.float32), n])

@@ -1,8 +1,9 @@
 """Loads and stores of a group of lanes.
 
-An address that is uniform is one scalar access, one that steps by an element (up or down) one contiguous vector
-access, under a mask a masked one; only addresses that are known no better gather and scatter.  A lane whose mask is
-false never touches memory.  Alignment is that of the element: nothing more is known of a user's memory.
+An address that is uniform is one scalar access; one that steps by an element, up or down, is one contiguous vector
+access, under a mask a masked one; one that steps by a few elements is a wide masked access and a shuffle.  Only
+addresses that are known no better gather and scatter.  A lane whose mask is false never touches memory.  Alignment is
+that of the element: nothing more is known of a user's memory.
 Of equal addresses the last lane wins (LLVM LangRef, llvm.masked.scatter).
 Tests: tests/targets/cpu/test_nests.py, test_bounds.py.
 """
@@ -15,10 +16,12 @@ from tilewright.ir.node import Op
 from tilewright.ir.types import I1, Element, element_of
 from tilewright.targets.cpu.lanes import Form, Lane, uniform, vector
 from tilewright.targets.llvm import convert
-from tilewright.targets.llvm.types import PTR, Type, Value, constant, zero
+from tilewright.targets.llvm.types import PTR, Type, Value, constant, constant_lanes, zero
 
 if TYPE_CHECKING:
     from tilewright.targets.cpu.evaluate import Evaluator, Index
+
+_WIDEST_STEP = 4
 
 
 def load(e: Evaluator, op: Op, index: Index) -> Lane:
@@ -46,7 +49,37 @@ def load_lane(e: Evaluator, pointer: Lane, element: Element, mask: Lane | None, 
         mirrored = None if mask is None else vector(I1, reverse(e, e.full(mask)))
         back = vector(element, reverse(e, e.full(other))) if mask is not None else other
         return vector(element, reverse(e, _load_contiguous(e, first, element, mirrored, back)))
+    if _stride_of(pointer, size):
+        return vector(element, _load_strided(e, pointer, element, mask, other))
     return vector(element, _gather(e, e.full(pointer), element, mask, other))
+
+
+def _stride_of(pointer: Lane, size: int) -> int:
+    """The step in elements of lanes that one wide masked access serves well; else 0."""
+    step = pointer.stride // size
+    return step if pointer.form is Form.AFFINE and pointer.stride % size == 0 and 2 <= step <= _WIDEST_STEP else 0
+
+
+def _spread(e: Evaluator, mask: Lane | None, step: int) -> Value:
+    """The mask of a vector `step` times as wide, whose every `step`-th lane is one of ours."""
+    count = step * e.width
+    if mask is None:
+        return constant_lanes("i1", [k % step == 0 for k in range(count)])
+    on = e.full(mask)
+    off = zero(on.type)
+    return e.code.shuffle(on, off, [k // step if k % step == 0 else e.width for k in range(count)])
+
+
+def _load_strided(e: Evaluator, pointer: Lane, element: Element, mask: Lane | None, other: Lane) -> Value:
+    """Lanes a few elements apart: one wide load that touches these lanes only, and a shuffle."""
+    code, step = e.code, _stride_of(pointer, element.bytes)
+    t, on = convert.memory_type(element, step * e.width), _spread(e, mask, step)
+    name = f"llvm.masked.load.{t.mangled}.p0"
+    code.module.declare(name, t, [PTR, on.type, t])
+    text = f"call {t} @{name}(ptr align {element.bytes} {e.scalar(pointer).name}, {on}, {zero(t)})"
+    wide = code.shared_load(text, t, e.floor)
+    value = _decode(e, code.shuffle(wide, wide, range(0, step * e.width, step)), element)
+    return value if mask is None else code.select(e.full(mask), value, e.full(other))
 
 
 def reverse(e: Evaluator, value: Value) -> Value:
@@ -135,6 +168,10 @@ def store_lane(e: Evaluator, pointer: Lane, lane: Lane, mask: Lane | None) -> No
     value = _stored_form(e, e.full(lane), element)
     if pointer.form is Form.AFFINE and abs(pointer.stride) == element.bytes:
         _store_contiguous(e, pointer, value, mask, element)
+    elif _stride_of(pointer, element.bytes):
+        step = _stride_of(pointer, element.bytes)
+        wide = code.shuffle(value, value, [k // step if k % step == 0 else -1 for k in range(step * e.width)])
+        code.masked_store(wide, e.scalar(pointer), _spread(e, mask, step), element.bytes)
     elif element.bytes >= 4:
         on = constant(Type("i1", e.width), -1) if mask is None else e.full(mask)
         code.scatter(value, e.full(pointer), on, element.bytes)

@@ -22,9 +22,9 @@ from tilewright.targets.cpu import access
 from tilewright.targets.cpu.code import Code
 from tilewright.targets.cpu.elementwise import Elementwise
 from tilewright.targets.cpu.lanes import Form, Lane, integer, uniform, vector, wrap
-from tilewright.targets.cpu.state import Buffer, Kernel
+from tilewright.targets.cpu.state import Buffer, Kernel, Virtual
 from tilewright.targets.llvm import convert
-from tilewright.targets.llvm.types import PTR, constant
+from tilewright.targets.llvm.types import PTR, constant, integer_value
 from tilewright.targets.llvm.types import Value as LlvmValue
 
 Index = tuple[Lane, ...]
@@ -48,6 +48,7 @@ class Evaluator(Elementwise):
         self.floor = floor
         self.facts = facts if facts is not None else Facts()
         self.computed: dict[tuple[Value, Index], Lane] = {}
+        self._half: Evaluator | None = None
 
     def at(self, value: Value, index: Index) -> Lane:
         """`value` at `index`."""
@@ -63,6 +64,12 @@ class Evaluator(Elementwise):
                 lane = self._virtual(binding.op, binding.index, value, index)
             self.computed[key] = lane
         return lane
+
+    def half(self) -> Evaluator:
+        """An evaluator of half the width for the same nest."""
+        if self._half is None:
+            self._half = Evaluator(self.kernel, self.width // 2, self.floor, self.facts)
+        return self._half
 
     def buffer_pointer(self, buffer: Buffer, index: Index) -> Lane:
         """The address of an element of scratch."""
@@ -218,6 +225,29 @@ def _move(e: Evaluator, op: Op, result: int, index: Index) -> Lane:
     return e.at(op.operands[0], _MOVES[op.name](e, op, index))
 
 
+def _reshape_lane(e: Evaluator, op: Op, result: int, index: Index) -> Lane:
+    """A reshape; the rows of a `join` laid side by side are two half vectors, shuffled together."""
+    source = e.kernel.bindings[op.operands[0]]
+    if not isinstance(source, Virtual) or source.op.name != "join" or e.width == 1:
+        return _move(e, op, result, index)
+    place = flatten(e, index, shape_of(op.results[0].type))
+    if place.form is not Form.AFFINE or place.stride != 1 or (place.multiple | place.offset) % 2:
+        return _move(e, op, result, index)
+    half = e.half()
+    base = e.code.op("lshr", place.value, constant(place.value.type, 1)) \
+        if integer_value(place.value) is None else constant(place.value.type, (integer_value(place.value) or 0) // 2)
+    at = Lane(I64, Form.AFFINE if half.width > 1 else Form.UNIFORM, base, place.offset // 2, int(half.width > 1),
+              max(1, place.multiple // 2), (place.low or 0) // 2, (place.high or 0) // 2)
+    parts = source.op.operands
+    where = unflatten(half, at, shape_of(parts[0].type))
+    a, b = (half.full(half.at(v, where)) for v in parts)
+    if half.width == 1:
+        both = e.code.insert(LlvmValue(a.type._replace(lanes=2), "poison"), a, 0)
+        return vector(element_of(op.results[0].type), e.code.insert(both, b, 1))
+    lanes = [k // 2 + (half.width if k % 2 else 0) for k in range(e.width)]
+    return vector(element_of(op.results[0].type), e.code.shuffle(a, b, lanes))
+
+
 def _iota(e: Evaluator, op: Op, result: int, index: Index) -> Lane:
     position = e.plus(index[0], integer(I64, op.attrs["start"]))
     element = element_of(op.results[0].type)
@@ -240,7 +270,7 @@ def _split(e: Evaluator, op: Op, result: int, index: Index) -> Lane:
 
 
 _REARRANGEMENTS: dict[str, Callable[[Evaluator, Op, int, Index], Lane]] = {
-    **dict.fromkeys(_MOVES, _move), "iota": _iota, "join": _join, "split": _split,
+    **dict.fromkeys(_MOVES, _move), "reshape": _reshape_lane, "iota": _iota, "join": _join, "split": _split,
 }
 VIRTUAL_SHAPES = frozenset(_REARRANGEMENTS)
 
