@@ -171,7 +171,8 @@ def test_no_place_for_the_folder(tmp_path):
 
 def test_no_folder_at_all():
     store = Store(None)
-    assert warned(lambda: (store.put("k", "key", FIELDS), store.get("k", "key"), store.clear())) == ((None, None, 0), [])
+    result = warned(lambda: (store.put("k", "key", FIELDS), store.get("k", "key"), store.clear()))
+    assert result == ((None, None, 0), [])
 
 
 def test_looking_makes_no_folder(base):
