@@ -21,8 +21,8 @@ SAMPLE = pytest.StashKey[tuple[int, int]]()     # (tests in the sample, tests co
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("tilewright")
-    group.addoption("--sample", type=percentage, default=100.0, metavar="N",
-                    help="run a fixed N per cent of the tests, chosen by the hash of their ids")
+    group.addoption("--sample", type=percentage, metavar="N",
+                    help="run a fixed N per cent of the tests, chosen by the hash of their ids (default: all)")
     group.addoption("--accept", action="store_true", help="rewrite golden files with what came out")
 
 
@@ -40,6 +40,12 @@ def in_sample(test_id: str, percent: float) -> bool:
     return number < percent / 100 * 2**64
 
 
+def sampled_percentage(config: pytest.Config) -> float:
+    """The size of the sample; everything if `--sample` is not given."""
+    given = config.getoption("--sample")
+    return 100.0 if given is None else given
+
+
 @pytest.fixture
 def accept(request: pytest.FixtureRequest) -> bool:
     """True when golden files are to be rewritten (`pytest --accept`)."""
@@ -47,7 +53,7 @@ def accept(request: pytest.FixtureRequest) -> bool:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    percent = config.getoption("--sample")
+    percent = sampled_percentage(config)
     chosen = [item for item in items if in_sample(item.nodeid, percent)]
     config.stash[SAMPLE] = (len(chosen), len(items))
     if len(chosen) < len(items):
@@ -73,6 +79,6 @@ def pytest_testnodedown(node: object) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     chosen, collected = config.stash.get(SAMPLE, (0, 0))
-    percent = config.getoption("--sample")
-    if percent < 100:
+    if config.getoption("--sample") is not None:
+        percent = sampled_percentage(config)
         terminalreporter.write_line(f"sample of {percent:g}% by hash of the test id: {chosen} of {collected} tests")

@@ -34,7 +34,7 @@ def test_no_command_shows_the_help(capsys) -> None:
 @pytest.mark.parametrize(("wrong", "hint"), [
     ("rnu", "did you mean 'run'?"),
     ("softmax.py", "to run a script: tilewright run softmax.py"),
-    ("qqq", "there are: run"),
+    ("qqq", f"there are: {', '.join(COMMANDS)}"),
 ])
 def test_unknown_command_is_told_what_there_is(wrong: str, hint: str, capsys) -> None:
     with pytest.raises(SystemExit) as end:

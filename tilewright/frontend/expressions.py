@@ -82,12 +82,12 @@ class Expressions(Branches):
     def _binary(self, node: ast.BinOp) -> Any:
         lhs, rhs = self.expression(node.left), self.expression(node.right)
         self.at(node)
-        return semantic.binary(self.builder, type(node.op).__name__, lhs, rhs)
+        return from_python(semantic.binary(self.builder, type(node.op).__name__, lhs, rhs))
 
     def _unary(self, node: ast.UnaryOp) -> Any:
         operand = self.expression(node.operand)
         self.at(node)
-        return semantic.unary(self.builder, type(node.op).__name__, operand)
+        return from_python(semantic.unary(self.builder, type(node.op).__name__, operand))
 
     def _compare(self, node: ast.Compare) -> Any:
         left = self.expression(node.left)
@@ -97,7 +97,7 @@ class Expressions(Branches):
                 raise self.unsupported(node, MEMBERSHIP)
             right = self.expression(comparator)
             self.at(node)
-            one = semantic.compare(self.builder, type(operator).__name__, left, right)
+            one = from_python(semantic.compare(self.builder, type(operator).__name__, left, right))
             result = one if result is None else semantic.chain(self.builder, result, one)
             if is_static(result) and not to_python(result):
                 return result

@@ -50,6 +50,7 @@ from tilewright.language.random import (
 )
 from tilewright.language.ranges import condition, range, static_range
 from tilewright.language.reduction import argmax, argmin, max, min, reduce, reduce_or, sum, xor_sum
+from tilewright.language.scans import associative_scan, cumprod, cumsum
 from tilewright.language.shape_ops import (
     broadcast,
     broadcast_to,
@@ -100,19 +101,19 @@ from tilewright.language.types import (
 )
 
 __all__ = [
-    "PENDING", "TRITON_MAX_TENSOR_NUMEL", "PropagateNan", "abs", "add", "arange", "argmax", "argmin", "assume",
-    "base_type", "base_value", "bfloat16", "block_type", "broadcast", "broadcast_to", "cast", "cat", "cdiv", "ceil",
-    "clamp", "condition", "const", "constexpr", "constexpr_type", "core", "cos", "debug_barrier", "device_assert",
-    "device_print", "div_rn", "dot", "dtype", "erf", "exp", "exp2", "expand_dims", "extra", "fdiv", "float8e4b8",
-    "float8e4b15", "float8e4nv", "float8e5", "float8e5b16", "float16", "float32", "float64", "floor", "fma", "full",
-    "int1", "int8", "int16", "int32", "int64", "interleave", "join", "load", "log", "log2", "math", "max",
-    "max_constancy", "max_contiguous", "maximum", "min", "minimum", "mul", "multiple_of", "num_programs",
-    "pair_uniform_to_normal", "permute", "philox", "philox_impl", "pi32_t", "pointer_type", "program_id", "rand",
-    "rand4x", "randint", "randint4x", "randn", "randn4x", "random", "range", "ravel", "reduce", "reduce_or", "reshape",
-    "rsqrt", "semantic", "sigmoid", "sin", "softmax", "split", "sqrt", "sqrt_rn", "squeeze", "standard",
-    "static_assert", "static_print", "static_range", "store", "str_to_ty", "sub", "sum", "swizzle2d", "tensor",
-    "to_tensor", "trans", "tuple", "tuple_type", "uint8", "uint16", "uint32", "uint64", "uint_to_uniform_float",
-    "umulhi", "unsqueeze", "view", "void", "where", "xor_sum", "zeros", "zeros_like",
+    "PENDING", "TRITON_MAX_TENSOR_NUMEL", "PropagateNan", "abs", "add", "arange", "argmax", "argmin",
+    "associative_scan", "assume", "base_type", "base_value", "bfloat16", "block_type", "broadcast", "broadcast_to",
+    "cast", "cat", "cdiv", "ceil", "clamp", "condition", "const", "constexpr", "constexpr_type", "core", "cos",
+    "cumprod", "cumsum", "debug_barrier", "device_assert", "device_print", "div_rn", "dot", "dtype", "erf", "exp",
+    "exp2", "expand_dims", "extra", "fdiv", "float8e4b8", "float8e4b15", "float8e4nv", "float8e5", "float8e5b16",
+    "float16", "float32", "float64", "floor", "fma", "full", "int1", "int8", "int16", "int32", "int64", "interleave",
+    "join", "load", "log", "log2", "math", "max", "max_constancy", "max_contiguous", "maximum", "min", "minimum", "mul",
+    "multiple_of", "num_programs", "pair_uniform_to_normal", "permute", "philox", "philox_impl", "pi32_t",
+    "pointer_type", "program_id", "rand", "rand4x", "randint", "randint4x", "randn", "randn4x", "random", "range",
+    "ravel", "reduce", "reduce_or", "reshape", "rsqrt", "semantic", "sigmoid", "sin", "softmax", "split", "sqrt",
+    "sqrt_rn", "squeeze", "standard", "static_assert", "static_print", "static_range", "store", "str_to_ty", "sub",
+    "sum", "swizzle2d", "tensor", "to_tensor", "trans", "tuple", "tuple_type", "uint8", "uint16", "uint32", "uint64",
+    "uint_to_uniform_float", "umulhi", "unsqueeze", "view", "void", "where", "xor_sum", "zeros", "zeros_like",
 ]
 
 

@@ -33,6 +33,7 @@ from tilewright.language.memory_ops import load, store
 from tilewright.language.pending import PENDING
 from tilewright.language.ranges import condition, range, static_range
 from tilewright.language.reduction import reduce
+from tilewright.language.scans import associative_scan, cumprod, cumsum
 from tilewright.language.shape_ops import (
     broadcast,
     broadcast_to,
@@ -102,6 +103,7 @@ __all__ = [
     "_unwrap_if_constexpr",
     "add",
     "arange",
+    "associative_scan",
     "assume",
     "base_type",
     "base_value",
@@ -117,6 +119,8 @@ __all__ = [
     "const",
     "constexpr",
     "constexpr_type",
+    "cumprod",
+    "cumsum",
     "debug_barrier",
     "device_assert",
     "device_print",

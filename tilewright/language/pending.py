@@ -14,7 +14,6 @@ from tilewright.language.errors import NotYetImplementedError
 
 # name: what can be done meanwhile ("" if nothing)
 _NAMES: dict[str, str] = {
-    "associative_scan": "", "cumsum": "", "cumprod": "",
     "atomic_add": "", "atomic_and": "", "atomic_cas": "", "atomic_load": "", "atomic_max": "", "atomic_min": "",
     "atomic_or": "", "atomic_poll": "", "atomic_store": "", "atomic_xchg": "", "atomic_xor": "",
     "sort": "", "topk": "", "bitonic_merge": "", "flip": "", "gather": "", "histogram": "",
@@ -24,8 +23,8 @@ _NAMES: dict[str, str] = {
     "make_tensor_descriptor": "use pointers with a mask", "load_tensor_descriptor": "use pointers with a mask",
     "store_tensor_descriptor": "use pointers with a mask",
 }
-_METHODS = ("advance", "associative_scan", "atomic_add", "atomic_and", "atomic_cas", "atomic_load", "atomic_max",
-            "atomic_min", "atomic_or", "atomic_poll", "atomic_store", "atomic_xchg", "atomic_xor", "cumprod", "cumsum",
+_METHODS = ("advance", "atomic_add", "atomic_and", "atomic_cas", "atomic_load", "atomic_max",
+            "atomic_min", "atomic_or", "atomic_poll", "atomic_store", "atomic_xchg", "atomic_xor",
             "flip", "gather", "histogram", "sort")
 
 

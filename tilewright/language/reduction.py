@@ -11,6 +11,7 @@ import builtins
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tilewright.ir.node import Block
 from tilewright.language import comparison, elementwise, shape_ops
 from tilewright.language.broadcasting import broadcast_to
 from tilewright.language.builder import Builder, Handle
@@ -20,7 +21,7 @@ from tilewright.language.constexpr import unwrap
 from tilewright.language.errors import LanguageTypeError, LanguageValueError
 from tilewright.language.tensor import tensor
 from tilewright.language.tuples import tuple as language_tuple
-from tilewright.language.types import block_type, dtype, float32, int32, make_type, uint32
+from tilewright.language.types import Scalar, block_type, dtype, float32, int32, make_type, uint32
 from tilewright.language.values import (
     describe,
     emit,
@@ -37,6 +38,17 @@ from tilewright.language.values import (
 Combine = Callable[[Builder, Sequence[tensor], Sequence[tensor]], Sequence[tensor]]
 
 
+def combine_region(builder: Builder, elements: Sequence[Scalar], combine: Combine) -> Block:
+    """The region of a reduction or scan of tiles with these elements."""
+    def body(*handles: Handle) -> list[Handle]:
+        inner = builder.region_builder()
+        scalars = [tensor(h, e, inner) for h, e in zip(handles, [*elements, *elements], strict=True)]
+        results = combine(inner, scalars[:len(elements)], scalars[len(elements):])
+        return [x.handle for x in results]
+
+    return builder.region([e.to_ir() for e in elements] * 2, body)
+
+
 def reduce_tiles(builder: Builder, tiles: Sequence[tensor], axis: int | None, combine: Combine,
                  keep_dims: bool) -> list[tensor]:
     """The tiles combined along `axis`, or over all elements for None."""
@@ -47,14 +59,7 @@ def reduce_tiles(builder: Builder, tiles: Sequence[tensor], axis: int | None, co
     sizes = shape(tiles[0])
     rest = sizes[:at] + sizes[at + 1:]
     elements = [x.dtype for x in tiles]
-
-    def body(*handles: Handle) -> list[Handle]:
-        inner = builder.region_builder()
-        scalars = [tensor(h, e, inner) for h, e in zip(handles, elements * 2, strict=True)]
-        results = combine(inner, scalars[:len(tiles)], scalars[len(tiles):])
-        return [x.handle for x in results]
-
-    region = builder.region([e.to_ir() for e in elements] * 2, body)
+    region = combine_region(builder, elements, combine)
     handles = builder.emit("reduce", [x.handle for x in tiles], {"axis": at}, [region])
     results = [tensor(h, make_type(rest, e), builder) for h, e in zip(handles, elements, strict=True)]
     if not keep_dims:
@@ -94,6 +99,21 @@ def user_combine(fn: Any, elements: Sequence[Any], what: str) -> Combine:
     return combine
 
 
+def tiles_of(builder: Builder, input: Any, what: str) -> tuple[list[tensor], bool]:
+    """The tiles, all of one shape, that a tile or a tuple of tiles holds, and whether it is a tuple."""
+    given = unwrap(input)
+    is_tuple = isinstance(given, builtins.tuple | list)
+    tiles = [to_tensor(builder, x) for x in (given if is_tuple else (given,))]
+    if not tiles:
+        raise LanguageValueError(f"{what} needs at least one tensor, but got an empty tuple")
+    for i, x in enumerate(tiles):
+        need_tile(x, what)
+        if shape(x) != shape(tiles[0]):
+            raise LanguageValueError(f"all tensors of {what} must have one shape, but number {i} is {x} and the "
+                                     f"first is {tiles[0]}")
+    return tiles, is_tuple
+
+
 @builtin
 def reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False, *, _builder: Builder) -> Any:
     """The elements of `input` combined along `axis` (None: all) by the jit function `combine_fn`.
@@ -101,16 +121,7 @@ def reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False, *, _b
     `input` is a tile or a tuple of tiles of one shape; `combine_fn(a1, .., b1, ..)` gets scalars and returns as many.
     It must be associative and commutative; the order is unspecified.
     """
-    given = unwrap(input)
-    is_tuple = isinstance(given, builtins.tuple | list)
-    tiles = [to_tensor(_builder, x) for x in (given if is_tuple else (given,))]
-    if not tiles:
-        raise LanguageValueError("tl.reduce needs at least one tensor, but got an empty tuple")
-    for i, x in enumerate(tiles):
-        need_tile(x, "tl.reduce")
-        if shape(x) != shape(tiles[0]):
-            raise LanguageValueError(f"all tensors of tl.reduce must have one shape, but number {i} is {x} and the "
-                                     f"first is {tiles[0]}")
+    tiles, is_tuple = tiles_of(_builder, input, "tl.reduce")
     combine = user_combine(combine_fn, [x.dtype for x in tiles], "reduce")
     results = reduce_tiles(_builder, tiles, _axis(axis, tiles[0], "reduce"), combine,
                            known_bool(keep_dims, "keep_dims"))
@@ -131,7 +142,7 @@ def pick_sum_dtype(element: dtype, wanted: Any) -> dtype:
     return element
 
 
-def _number_tile(builder: Builder, input: Any, what: str) -> tuple[tensor, dtype]:
+def number_tile(builder: Builder, input: Any, what: str) -> tuple[tensor, dtype]:
     x = to_tensor(builder, input)
     if not isinstance(x.dtype, dtype):
         raise LanguageTypeError(f"tl.{what} takes numbers, not {x}")
@@ -145,18 +156,18 @@ def sum(input: Any, axis: Any = None, keep_dims: Any = False, dtype: Any = None,
     Integers below 32 bits are summed as int32 or uint32; `dtype` converts the input first.  fp16 and bf16 accumulate in
     fp32 and the result is rounded to their type.
     """
-    x, element = _number_tile(_builder, input, "sum")
+    x, element = number_tile(_builder, input, "sum")
     result = pick_sum_dtype(element, dtype)
     accumulator = float32 if result.is_floating() and result.primitive_bitwidth < 32 else result
     at = _axis(axis, x, "sum")
     narrow = cast(_builder, x, result)
     op = "add_f" if accumulator.is_floating() else "add"
-    (total,) = reduce_tiles(_builder, [cast(_builder, narrow, accumulator)], at, _by_op(op),
+    (total,) = reduce_tiles(_builder, [cast(_builder, narrow, accumulator)], at, by_op(op),
                             known_bool(keep_dims, "keep_dims"))
     return cast(_builder, total, result)
 
 
-def _by_op(op: str) -> Combine:
+def by_op(op: str) -> Combine:
     return lambda builder, left, right: [emit(builder, op, (left[0], right[0]), left[0].type)]
 
 
@@ -171,7 +182,7 @@ def _extreme_input(builder: Builder, x: tensor, element: dtype) -> tensor:
 
 
 def _extreme(builder: Builder, name: str, input: Any, axis: Any, return_indices: Any, keep_dims: Any) -> Any:
-    x, element = _number_tile(builder, input, name)
+    x, element = number_tile(builder, input, name)
     at = _axis(axis, x, name)
     keep = known_bool(keep_dims, "keep_dims")
     if known_bool(return_indices, "return_indices"):
@@ -247,7 +258,7 @@ def _index_combine(name: str) -> Combine:
 
 
 def _arg_extreme(builder: Builder, name: str, input: Any, axis: Any, keep_dims: Any) -> tensor:
-    x, _ = _number_tile(builder, input, f"arg{name}")
+    x, _ = number_tile(builder, input, f"arg{name}")
     _, index = _with_indices(builder, name, x, _axis(axis, x, f"arg{name}"), known_bool(keep_dims, "keep_dims"))
     return index
 
@@ -270,10 +281,10 @@ def argmin(input: Any, axis: Any, tie_break_left: Any = True, keep_dims: Any = F
 
 
 def _bit_reduction(builder: Builder, what: str, op: str, input: Any, axis: Any, keep_dims: Any) -> tensor:
-    x, element = _number_tile(builder, input, what)
+    x, element = number_tile(builder, input, what)
     if not element.is_int():
         raise LanguageTypeError(f"{what} only supported for integers, but the input is {x}")
-    (result,) = reduce_tiles(builder, [x], _axis(axis, x, what), _by_op(op), known_bool(keep_dims, "keep_dims"))
+    (result,) = reduce_tiles(builder, [x], _axis(axis, x, what), by_op(op), known_bool(keep_dims, "keep_dims"))
     return result
 
 

@@ -15,6 +15,7 @@ from tilewright.language.creation import zeros, zeros_like
 from tilewright.language.elementwise import maximum_of
 from tilewright.language.errors import LanguageTypeError
 from tilewright.language.reduction import argmax, argmin, max, min, reduce_or, sum, xor_sum
+from tilewright.language.scans import cumprod, cumsum
 from tilewright.language.semantic import binary
 from tilewright.language.shape_ops import interleave, ravel, squeeze, unsqueeze
 from tilewright.language.tensor import tensor
@@ -102,5 +103,5 @@ tensor_member(cdiv)
 tensor_member(sigmoid)
 tensor_member(softmax)
 
-__all__ = ["argmax", "argmin", "cdiv", "interleave", "max", "min", "ravel", "reduce_or", "sigmoid",
+__all__ = ["argmax", "argmin", "cdiv", "cumprod", "cumsum", "interleave", "max", "min", "ravel", "reduce_or", "sigmoid",
            "softmax", "squeeze", "sum", "swizzle2d", "unsqueeze", "xor_sum", "zeros", "zeros_like"]

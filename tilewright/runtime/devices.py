@@ -31,7 +31,8 @@ class Devices:
 
     def cpu(self, settings: Settings) -> Target:
         """The CPU target."""
-        return self._once(("cpu", settings["num_threads"], *_compiler_knobs(settings)), lambda: self._cpu(settings))
+        knobs = (settings["num_threads"], settings["host"], settings["timeout"], *_compiler_knobs(settings))
+        return self._once(("cpu", *knobs), lambda: self._cpu(settings))
 
     def store(self, settings: Settings) -> Store:
         """The disk cache."""
@@ -55,8 +56,9 @@ class Devices:
 
     def _cpu(self, settings: Settings) -> Target:
         from tilewright.targets.cpu.target import CpuTarget
-        return CpuTarget(threads=settings["num_threads"] or None,
-                         compiler=KnownHost(self.compiler(settings), self.store(settings)))
+        store = self.store(settings)
+        return CpuTarget(threads=settings["num_threads"] or None, compiler=KnownHost(self.compiler(settings), store),
+                         host=settings["host"], timeout_s=settings["timeout"], store=Objects(store))
 
     def _compiler(self, settings: Settings) -> Compiler:
         if settings["compile_in_process"]:
@@ -64,6 +66,21 @@ class Devices:
             return InProcess()
         from tilewright.targets.llvm.client import CompileChildren
         return CompileChildren(settings["compile_processes"], settings["compile_timeout"], self.store(settings).folder)
+
+
+class Objects:
+    """The disk cache as a target sees it that keeps machine code of its own there."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def get(self, key: str) -> bytes | None:
+        """What was put under `key`."""
+        return (self._store.get("object", key) or {}).get("binary")
+
+    def put(self, key: str, data: bytes) -> None:
+        """Keep `data`, if that is possible."""
+        self._store.put("object", key, {"binary": data})
 
 
 class KnownHost(Compiler):

@@ -21,7 +21,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Knob:
-    """One row of the table; `kind` is bool, int or str, `default` is what counts when no variable is set."""
+    """One row of the table; `kind` is bool, int, float or str, `default` is what counts when no variable is set."""
 
     name: str
     variables: tuple[str, ...]
@@ -45,6 +45,11 @@ TABLE: Mapping[str, Knob] = MappingProxyType({k.name: k for k in (
          "Let kernels read any global as a constant."),
     Knob("num_threads", ("TILEWRIGHT_NUM_THREADS",), int, 0, False,
          "Threads that run the programs of a grid on the CPU; 0 means all cores of this process."),
+    Knob("host", ("TILEWRIGHT_HOST",), str, "", False,
+         "How kernels are loaded and run on the CPU: linux (own threads and loader), portable (Python threads and "
+         "llvmlite's loader), or empty for the best of them."),
+    Knob("timeout", ("TILEWRIGHT_TIMEOUT",), float, 0.0, False,
+         "Seconds after which a launch on the CPU is ended with an error; 0 is no limit."),
     Knob("check", ("TILEWRIGHT_CHECK",), int, 1, False,
          "IR verification: 0 none, 1 after the frontend and before code generation, 2 after every pass."),
     Knob("dump", ("TILEWRIGHT_KERNEL_DUMP", "TRITON_KERNEL_DUMP"), bool, False, False,
@@ -89,6 +94,11 @@ def parse(knob: Knob, text: str, variable: str) -> Any:
             return int(word)
         except ValueError:
             raise ValueError(f"{variable}={text!r}: expected a whole number") from None
+    if knob.kind is float:
+        try:
+            return float(word)
+        except ValueError:
+            raise ValueError(f"{variable}={text!r}: expected a number") from None
     return word
 
 
@@ -125,7 +135,8 @@ def scope(**values: Any) -> Iterator[None]:
         if name not in TABLE:
             raise KeyError(f"no knob {name!r}; there are {', '.join(TABLE)}")
         kind = TABLE[name].kind
-        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        allowed = int | float if kind is float else kind
+        if not isinstance(value, allowed) or (kind is not bool and isinstance(value, bool)):
             raise TypeError(f"knob {name} takes {kind.__name__}, not {type(value).__name__}")
     token = _overrides.set(MappingProxyType({**_overrides.get(), **values}))
     try:

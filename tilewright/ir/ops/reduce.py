@@ -1,4 +1,4 @@
-"""Reductions with a combine region, and the matrix product."""
+"""Reductions and scans with a combine region, and the matrix product."""
 
 from __future__ import annotations
 
@@ -19,16 +19,22 @@ if TYPE_CHECKING:
 Attrs = Mapping[str, Any]
 
 
-def _infer_reduce(types: Sequence[Type], attrs: Attrs, regions: Sequence[Block]) -> tuple[Type, ...]:
-    require(len(types) >= 1 and all(isinstance(t, Tile) for t in types), "reduces one or more tiles")
-    shape, axis = shape_of(types[0]), attrs["axis"]
+def _check_combine(types: Sequence[Type], axis: int, regions: Sequence[Block]) -> None:
+    """What reductions and scans need: tiles of one shape, an axis of it, a region on their elements."""
+    require(len(types) >= 1 and all(isinstance(t, Tile) for t in types), "combines one or more tiles")
+    shape = shape_of(types[0])
     require(all(shape_of(t) == shape for t in types), "the tiles differ in shape")
     require(0 <= axis < len(shape), f"axis {axis} is not in 0..{len(shape) - 1}")
     (region,) = regions
     elements = [element_of(t) for t in types]
     require([a.type for a in region.args] == elements * 2, "the region takes all left, then all right elements")
     require([v.type for v in region.terminator.operands] == elements, "the region yields one value a tile")
-    return tuple(make_type(shape[:axis] + shape[axis + 1:], e) for e in elements)
+
+
+def _infer_reduce(types: Sequence[Type], attrs: Attrs, regions: Sequence[Block]) -> tuple[Type, ...]:
+    shape, axis = shape_of(types[0]), attrs["axis"]
+    _check_combine(types, axis, regions)
+    return tuple(make_type(shape[:axis] + shape[axis + 1:], element_of(t)) for t in types)
 
 
 def _reduce(call: Call) -> tuple[Array, ...]:
@@ -61,6 +67,32 @@ TABLE.add(OpRow("reduce", (Operand("inputs", variadic=True),), _infer_reduce, _r
                 "combines along `axis`; the order is unspecified, the region is taken to be associative and "
                 "commutative", "semantics of tl.reduce", attributes=(Attribute("axis", int),), regions=1,
                 bound=ErrorBound(sum_eps=2)))
+
+
+def _infer_scan(types: Sequence[Type], attrs: Attrs, regions: Sequence[Block]) -> tuple[Type, ...]:
+    _check_combine(types, attrs["axis"], regions)
+    return tuple(types)
+
+
+def _scan(call: Call) -> tuple[Array, ...]:
+    """In log2(n) rounds: each element is combined with what stands 1, 2, 4, ... before it, on its left."""
+    axis = call.attrs["axis"] + 1
+    parts = [np.flip(a, axis) for a in call.args] if call.attrs["reverse"] else list(call.args)
+    size, apart = parts[0].shape[axis], 1
+    while apart < size:
+        left = [_take(p, slice(0, size - apart), axis) for p in parts]
+        right = [_take(p, slice(apart, size), axis) for p in parts]
+        combined = call.machine.run_region(call.regions[0], [*left, *right])
+        parts = [_append(_take(p, slice(0, apart), axis), c, axis) for p, c in zip(parts, combined, strict=True)]
+        apart *= 2
+    return tuple(np.flip(p, axis) for p in parts) if call.attrs["reverse"] else tuple(parts)
+
+
+TABLE.add(OpRow("scan", (Operand("inputs", variadic=True),), _infer_scan, _scan,
+                "at each place along `axis` all elements up to it, combined in order (with `reverse`: from the end); "
+                "the region is taken to be associative, not to be commutative", "semantics of tl.associative_scan",
+                attributes=(Attribute("axis", int), Attribute("reverse", bool, False, required=False)), regions=1,
+                bound=ErrorBound(sum_eps=8)))
 
 # operand element -> accumulator elements
 _DOT_TYPES: dict[str, tuple[Any, ...]] = {

@@ -15,11 +15,12 @@ from typing import Any
 
 from tilewright.ir.node import Module
 from tilewright.ir.types import I1, Pointer, element_of
-from tilewright.targets.cpu import control, debug, dot, rearrange, reduce
+from tilewright.targets.cpu import control, debug, dot, rearrange, reduce, scan
 from tilewright.targets.cpu.aliasing import Aliases
 from tilewright.targets.cpu.code import Code
 from tilewright.targets.cpu.fuse import Handler, Walker
 from tilewright.targets.cpu.plan import Plan
+from tilewright.targets.cpu.polling import location_record
 from tilewright.targets.cpu.state import Kernel
 from tilewright.targets.llvm import convert
 from tilewright.targets.llvm.isa import Isa
@@ -27,7 +28,8 @@ from tilewright.targets.llvm.text import ModuleWriter
 from tilewright.targets.llvm.types import I64, PTR, Value, constant
 
 HANDLERS: Mapping[str, Handler] = {
-    "store": Walker.store, "reduce": reduce.lower, "dot": dot.lower, "cat": rearrange.cat,
+    "store": Walker.store, "reduce": reduce.lower, "scan": scan.lower, "dot": dot.lower,
+    "cat": rearrange.cat,
     "for": control.lower_for, "while": control.lower_while, "if": control.lower_if,
     "device_print": debug.device_print, "device_assert": debug.device_assert, "assume": debug.assume,
 }
@@ -63,7 +65,8 @@ def generate(module: Module, isa: Isa, vector_bits: int) -> Generated:
     code.ret()
     messages = kernel.messages
     metadata = {"entry": entry, "scratch_bytes": max(64, kernel.scratch.size), "asserts": messages.asserts,
-                "prints": messages.prints, "polls_cancel": messages.polls_cancel}
+                "prints": messages.prints, "polls_cancel": bool(messages.loops),
+                "loops": [location_record(loc) for loc in messages.loops], "name": module.entry_name}
     return Generated(code.text() + writer.text(), metadata)
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from tilewright.ir.node import Block, Op, Value
 from tilewright.ir.types import Scalar, Tile, element_of
+from tilewright.ir.walk import is_isolated
 from tilewright.targets.cpu.evaluate import VIRTUAL_SHAPES
 
 _DEAR = 8            # cost from which a tile is kept rather than computed twice
@@ -92,7 +93,7 @@ class Plan:
         for index, op in enumerate(block.ops):
             self.places[op] = Place(len(self._order), block, index, around)
             self._order.append(op)
-            if op.name != "reduce":
+            if not is_isolated(op):
                 for region in op.regions:
                     self._number(region, op)
 

@@ -18,7 +18,8 @@ from tilewright.targets.llvm.machine import ASSEMBLY, Compiler, Machine, Request
 
 if TYPE_CHECKING:
     from tilewright.passes.manager import Pass
-    from tilewright.targets.cpu.host.portable import PortableHost
+    from tilewright.targets.cpu.host.choice import Host
+    from tilewright.targets.cpu.host.library import ObjectStore
 
 # Names the generated code: part of every cache key, so a change of code generation must change it.
 VERSION = "cpu-1"
@@ -34,17 +35,20 @@ def vector_bits(machine: Machine) -> int:
 class CpuTarget(Target):
     """This machine's CPU, or another one that `machine` names (such code cannot be loaded here).
 
-    `compiler` runs LLVM; by default that is a child process, which all targets share.
+    `compiler` runs LLVM; by default that is a child process, which all targets share.  `host` is the kind
+    of host that runs kernels (see `host.choice`), which stops them after `timeout_s` (0: never) and keeps its own
+    machine code in `store`.
     """
 
     name = "cpu"
 
     def __init__(self, machine: Machine | None = None, threads: int | None = None,
-                 compiler: Compiler | None = None) -> None:
+                 compiler: Compiler | None = None, host: str = "", timeout_s: float = 0.0,
+                 store: ObjectStore | None = None) -> None:
         self._machine = machine
         self._given_compiler = compiler
-        self._threads = threads
-        self._host: PortableHost | None = None
+        self._host_settings = (host, threads, timeout_s, store)
+        self._host: Host | None = None
 
     @cached_property
     def _compiler(self) -> Compiler:
@@ -85,6 +89,7 @@ class CpuTarget(Target):
 
     def load(self, code: CodeObject) -> LoadedKernel:
         if self._host is None:
-            from tilewright.targets.cpu.host.portable import PortableHost
-            self._host = PortableHost(self._threads)
+            from tilewright.targets.cpu.host.choice import make_host
+            host, threads, timeout_s, store = self._host_settings
+            self._host = make_host(host, self._compiler, threads, timeout_s, store)
         return self._host.load(code)
