@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 _FRAMES = 24            # how far up callers are asked for texts that they hold
 _LONGEST = 1 << 20
 _FUTURE_FLAGS = 0x1FF0000       # CO_FUTURE_* of Include/cpython/code.h: what `from __future__ import` turns on
-_WITH_ARGUMENT = "WXm"          # options of python whose rest, or next word, is their argument
+_WITH_ARGUMENT = "WX"           # options of python whose rest, or next word, is their argument
 
 
 def is_in_no_file(code: types.CodeType) -> bool:
@@ -64,6 +64,8 @@ def command_text(words: Sequence[str]) -> str | None:
         for place, letter in enumerate(word[1:], 2):
             if letter == "c":
                 return word[place:] or next(rest, None)
+            if letter == "m":       # a module; what follows is its
+                return None
             if letter in _WITH_ARGUMENT:
                 if not word[place:]:
                     next(rest, None)
