@@ -1,6 +1,7 @@
 """Expressions: compile-time values, decay, short circuits, tuples, f-strings, comprehensions, attributes."""
 
 import collections
+import enum
 import math
 
 import numpy as np
@@ -256,3 +257,20 @@ def test_annotations_other_than_constexpr_have_no_effect():
         tl.store(out, x + y)
 
     assert results(kernel, n=("i32", 1)) == [6.0]
+
+
+class Mode(enum.Enum):
+    FAST = "fast"
+    EXACT = "exact"
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_enums_are_compile_time_values(mode):
+    def kernel(out, MODE: tl.constexpr):
+        fast = MODE == Mode.FAST
+        if MODE is Mode.FAST and MODE.value == "fast":
+            tl.store(out, 1)
+        else:
+            tl.store(out, 2 + fast)
+
+    assert results(kernel, MODE=mode) == [1.0 if mode is Mode.FAST else 2.0]

@@ -77,3 +77,14 @@ def test_dropped_variables_say_why_and_can_be_assigned_again():
     assert lookup(jit(kernel), copy, "v") == 1
     variables.assign("v", 2, None)
     assert lookup(jit(kernel), variables, "v") == 2
+
+
+def test_a_dropped_variable_does_not_uncover_a_global_of_its_name():
+    def kernel(out, n):
+        if n > 3:
+            NOTHING = 1
+        tl.store(out, NOTHING)
+
+    signature = Signature({"out": RuntimeArg(tl.pointer_type(tl.int32)), "n": RuntimeArg(tl.int32)})
+    with pytest.raises(CompilationError, match="NOTHING is not defined here"):
+        compile_function(jit(kernel), signature)

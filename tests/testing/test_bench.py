@@ -57,3 +57,10 @@ def test_the_shadowed_call_runs_about_as_long_as_asked():
 
     do_bench(work, warmup=0, rep=20)
     assert 3 <= len(calls) <= 40
+
+
+def test_a_call_that_takes_no_time_is_not_timed_for_minutes():
+    """Emptying the cache between two calls takes a thousand times as long as the call: it counts as time spent."""
+    calls = []
+    do_bench(lambda: calls.append(1), warmup=1, rep=20)
+    assert 7 <= len(calls) < 1000

@@ -82,12 +82,12 @@ class Expressions(Branches):
     def _binary(self, node: ast.BinOp) -> Any:
         lhs, rhs = self.expression(node.left), self.expression(node.right)
         self.at(node)
-        return semantic.binary(self.builder, type(node.op).__name__, lhs, rhs)
+        return from_python(semantic.binary(self.builder, type(node.op).__name__, lhs, rhs))
 
     def _unary(self, node: ast.UnaryOp) -> Any:
         operand = self.expression(node.operand)
         self.at(node)
-        return semantic.unary(self.builder, type(node.op).__name__, operand)
+        return from_python(semantic.unary(self.builder, type(node.op).__name__, operand))
 
     def _compare(self, node: ast.Compare) -> Any:
         left = self.expression(node.left)
@@ -97,7 +97,7 @@ class Expressions(Branches):
                 raise self.unsupported(node, MEMBERSHIP)
             right = self.expression(comparator)
             self.at(node)
-            one = semantic.compare(self.builder, type(operator).__name__, left, right)
+            one = from_python(semantic.compare(self.builder, type(operator).__name__, left, right))
             result = one if result is None else semantic.chain(self.builder, result, one)
             if is_static(result) and not to_python(result):
                 return result
@@ -127,10 +127,10 @@ class Expressions(Branches):
             return semantic.logical(self.builder, name, left, right)
         self.at(node)
         flag = semantic.truth(self.builder, left)
-        evaluated = self.side(ops, variables)
+        evaluated = Side(ops, variables)
         with self.builder.resume(evaluated.ops):
             right = semantic.logical(self.builder, name, right, constexpr(name == "And"))
-        skipped = self.side([], self.locals.copy())
+        skipped = Side([], self.locals.copy())
         decided = constexpr(name == "Or")
         kept = self.kept_names(node)
         if name == "And":
@@ -153,7 +153,7 @@ class Expressions(Branches):
 
     def _conditional_side(self, node: ast.expr) -> tuple[Side, Any]:
         ops, variables, _, value = self.traced(lambda: self.expression(node), self.locals.copy())
-        return self.side(ops, variables), value
+        return Side(ops, variables), value
 
     def _walrus(self, node: ast.NamedExpr) -> Any:
         value = self.expression(node.value)

@@ -25,12 +25,17 @@ _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
 def _names(nodes: Iterable[ast.AST], context: type[ast.expr_context]) -> set[str]:
+    """Names in a context; the target of an augmented assignment is in both."""
     found: set[str] = set()
     open_nodes = list(nodes)
     while open_nodes:
         node = open_nodes.pop()
-        if isinstance(node, ast.Name) and isinstance(node.ctx, context):
-            found.add(node.id)
+        if isinstance(node, ast.Name):
+            if isinstance(node.ctx, context):
+                found.add(node.id)
+            continue
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            found.add(node.target.id)
         if not isinstance(node, _SCOPES):
             open_nodes.extend(ast.iter_child_nodes(node))
     return found
@@ -43,17 +48,7 @@ def assigned_names(nodes: Iterable[ast.AST]) -> Names:
 
 def read_names(nodes: Iterable[ast.AST]) -> Names:
     """Names that `nodes` may read; an augmented assignment reads its target."""
-    nodes = list(nodes)
-    targets = {n.target.id for top in nodes for n in ast.walk(top)
-               if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)}
-    return frozenset(_names(nodes, ast.Load) | targets)
-
-
-def assignments_of(name: str, nodes: Iterable[ast.AST]) -> list[ast.Name]:
-    """The places in `nodes` that assign `name`, in source order."""
-    found = [n for top in nodes for n in ast.walk(top)
-             if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and n.id == name]
-    return sorted(found, key=lambda n: (n.lineno, n.col_offset))
+    return frozenset(_names(nodes, ast.Load))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +85,7 @@ class Liveness:
 
     def __init__(self, body: Sequence[ast.stmt]) -> None:
         self._after: dict[ast.stmt, Needs] = {}
+        self._reads: dict[ast.AST, Names] = {}      # a loop's body is walked twice
         self._loops: dict[ast.stmt, LoopNames] = {}
         self._block(body, NOTHING, _Jumps())
 
@@ -109,25 +105,30 @@ class Liveness:
             live = self._statement(statement, live, jumps)
         return live
 
+    def _read(self, node: ast.AST) -> Names:
+        if node not in self._reads:
+            self._reads[node] = read_names([node])
+        return self._reads[node]
+
     def _statement(self, s: ast.stmt, live: Names, jumps: _Jumps) -> Names:
         """Names needed before `s`, when `live` are needed after it."""
         if isinstance(s, ast.If):
             sides = self._block(s.body, live, jumps) | self._block(s.orelse, live, jumps)
-            return sides | read_names([s.test])
+            return sides | self._read(s.test)
         if isinstance(s, ast.For | ast.While):
             return self._loop(s, live, jumps)
         if isinstance(s, ast.With):
-            return self._block(s.body, live, jumps) | read_names(i.context_expr for i in s.items)
+            return self._block(s.body, live, jumps).union(*(self._read(i.context_expr) for i in s.items))
         if isinstance(s, ast.Return):
-            return read_names([s])
+            return self._read(s)
         if isinstance(s, ast.Break):
             return jumps.at_break
         if isinstance(s, ast.Continue):
             return jumps.at_continue
-        return (live - _surely_assigned(s)) | read_names([s])
+        return (live - _surely_assigned(s)) | self._read(s)
 
     def _loop(self, loop: Loop, live: Names, jumps: _Jumps) -> Names:
-        inputs = read_names([loop.iter] if isinstance(loop, ast.For) else [loop.test])
+        inputs = self._read(loop.iter if isinstance(loop, ast.For) else loop.test)
         target = assigned_names([loop.target]) if isinstance(loop, ast.For) else NOTHING
         repeated = NOTHING if isinstance(loop, ast.For) else inputs
         head = live | repeated

@@ -57,11 +57,11 @@ def lookup(fn: SourceFunction, variables: Locals, name: str, any_global: bool = 
     """The value of `name` in a kernel; `any_global` lifts the policy for outside names."""
     if name in variables.values:
         return variables.values[name]
+    if name in variables.gone:
+        raise NameErrorInKernel(f"{name} is not defined here: {variables.gone[name]}")
     for outside in (fn.closure, fn.globals):
         if name in outside:
             return _allowed(fn, name, outside[name], any_global)
-    if name in variables.gone:
-        raise NameErrorInKernel(f"{name} is not defined here: {variables.gone[name]}")
     if hasattr(builtins, name):
         return _builtin(name)
     raise NameErrorInKernel(_not_defined(fn, variables, name))

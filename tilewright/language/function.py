@@ -17,7 +17,7 @@ import inspect
 import linecache
 import textwrap
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, NoReturn
@@ -287,8 +287,3 @@ def unwrapped(value: Any) -> Any:
     if type(value) in (tuple, list):
         return type(value)(unwrapped(v) for v in value)
     return value
-
-
-def visible_names(fn: SourceFunction) -> Mapping[str, Any]:
-    """Names that the function sees from outside: closure over globals (builtins are the frontend's policy)."""
-    return {**fn.globals, **fn.closure}

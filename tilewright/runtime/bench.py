@@ -61,17 +61,20 @@ def _drop_grads(tensors: Iterable[Any] | None) -> None:
 
 
 def times_of(fn: Callable[[], Any], prepare: Callable[[], Any], warmup: float, rep: float) -> list[float]:
-    """Milliseconds of each timed call of `fn`; `prepare` is called before every call, outside of the timing."""
-    prepare()
-    fn()
-    spent = 0.0
-    for _ in range(_ESTIMATES):
-        prepare()
-        spent += _timed(fn)
-    n_warmup, n_rep = _counts(spent / _ESTIMATES, warmup, rep)
-    for _ in range(n_warmup):
+    """Milliseconds of each timed call of `fn`; `prepare` is called before every call, outside of the timing.
+
+    `warmup` and `rep` include it, however: preparing may take a thousand times as long as a small kernel, and whoever
+    asks for 100 ms does not want to wait for minutes.
+    """
+    def prepared() -> None:
         prepare()
         fn()
+
+    prepared()
+    spent = sum(_timed(prepared) for _ in range(_ESTIMATES))
+    n_warmup, n_rep = _counts(spent / _ESTIMATES, warmup, rep)
+    for _ in range(n_warmup):
+        prepared()
     times = []
     for _ in range(n_rep):
         prepare()

@@ -21,7 +21,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Knob:
-    """One row of the table; `kind` is bool, int or str, `default` is what counts when no variable is set."""
+    """One row of the table; `kind` is bool, int, float or str, `default` is what counts when no variable is set."""
 
     name: str
     variables: tuple[str, ...]
@@ -43,14 +43,37 @@ TABLE: Mapping[str, Knob] = MappingProxyType({k.name: k for k in (
     Knob("allow_non_constexpr_globals",
          ("TILEWRIGHT_ALLOW_NON_CONSTEXPR_GLOBALS", "TRITON_ALLOW_NON_CONSTEXPR_GLOBALS"), bool, False, True,
          "Let kernels read any global as a constant."),
+    Knob("check_bounds", ("TILEWRIGHT_CHECK_BOUNDS",), bool, True, True,
+         "Test loads and stores of compiled CPU kernels against the extents of their tensors."),
     Knob("num_threads", ("TILEWRIGHT_NUM_THREADS",), int, 0, False,
          "Threads that run the programs of a grid on the CPU; 0 means all cores of this process."),
+    Knob("host", ("TILEWRIGHT_HOST",), str, "", False,
+         "How kernels are loaded and run on the CPU: linux (own threads and loader), portable (Python threads and "
+         "llvmlite's loader), or empty for the best of them."),
+    Knob("timeout", ("TILEWRIGHT_TIMEOUT",), float, 0.0, False,
+         "Seconds after which a launch on the CPU is ended with an error; 0 is no limit."),
     Knob("check", ("TILEWRIGHT_CHECK",), int, 1, False,
          "IR verification: 0 none, 1 after the frontend and before code generation, 2 after every pass."),
     Knob("dump", ("TILEWRIGHT_KERNEL_DUMP", "TRITON_KERNEL_DUMP"), bool, False, False,
          "Write every stage of each compiled kernel into `dump_dir`."),
     Knob("dump_dir", ("TILEWRIGHT_DUMP_DIR", "TRITON_DUMP_DIR"), str, "tilewright-dump", False,
          "Directory for `dump`."),
+    Knob("cache", ("TILEWRIGHT_CACHE",), bool, True, False,
+         "Keep compiled kernels on disk, and read them from there."),
+    Knob("cache_dir", ("TILEWRIGHT_CACHE_DIR", "TRITON_CACHE_DIR"), str, "", False,
+         "Folder of the disk cache, which has to be this user's own; empty means `tilewright` in `cache_home`."),
+    Knob("cache_home", ("TILEWRIGHT_CACHE_HOME", "XDG_CACHE_HOME"), str, "", False,
+         "Folder for the caches of this user's programs; empty means `~/.cache`."),
+    Knob("cache_size", ("TILEWRIGHT_CACHE_SIZE",), int, 1024, False,
+         "Size of the disk cache in MiB; above it, what was used longest ago is removed."),
+    Knob("always_compile", ("TILEWRIGHT_ALWAYS_COMPILE", "TRITON_ALWAYS_COMPILE"), bool, False, False,
+         "Compile also what the disk cache has."),
+    Knob("compile_in_process", ("TILEWRIGHT_COMPILE_IN_PROCESS",), bool, False, False,
+         "Run LLVM in this process instead of a child; where LLVM ends its process, it ends this one."),
+    Knob("compile_processes", ("TILEWRIGHT_COMPILE_PROCESSES",), int, 0, False,
+         "How many compile children may run at once; 0 means a core each."),
+    Knob("compile_timeout", ("TILEWRIGHT_COMPILE_TIMEOUT",), int, 300, False,
+         "Seconds that LLVM may take for a kernel; 0 is no limit."),
     Knob("version", ("TILEWRIGHT_TRITON_VERSION",), str, "3.6.0", False,
          "`__version__` that the package shows under the name `triton`."),
 )})
@@ -73,6 +96,11 @@ def parse(knob: Knob, text: str, variable: str) -> Any:
             return int(word)
         except ValueError:
             raise ValueError(f"{variable}={text!r}: expected a whole number") from None
+    if knob.kind is float:
+        try:
+            return float(word)
+        except ValueError:
+            raise ValueError(f"{variable}={text!r}: expected a number") from None
     return word
 
 
@@ -109,7 +137,8 @@ def scope(**values: Any) -> Iterator[None]:
         if name not in TABLE:
             raise KeyError(f"no knob {name!r}; there are {', '.join(TABLE)}")
         kind = TABLE[name].kind
-        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        allowed = int | float if kind is float else kind
+        if not isinstance(value, allowed) or (kind is not bool and isinstance(value, bool)):
             raise TypeError(f"knob {name} takes {kind.__name__}, not {type(value).__name__}")
     token = _overrides.set(MappingProxyType({**_overrides.get(), **values}))
     try:

@@ -1,11 +1,34 @@
 """Kernels for the host's tests, written by hand: void kernel(ptr slots, i64 first, i64 last, ptr context)."""
 
+import functools
+
 from tilewright.targets.base import CodeObject
+from tilewright.targets.cpu.host.choice import best_kind
+from tilewright.targets.cpu.host.library import Library
+from tilewright.targets.cpu.host.linux import LinuxHost
+from tilewright.targets.cpu.host.portable import PortableHost
 from tilewright.targets.llvm import toolchain
+from tilewright.targets.llvm.client import CHILDREN
 from tilewright.targets.llvm.text import ModuleWriter
 from tilewright.targets.llvm.types import DOUBLE, I1, I32, I64, PTR, constant
 
 MACHINE = toolchain.host_machine()
+KINDS = ["portable", *(["linux"] if best_kind() == "linux" else [])]
+WAITS = {"polls_cancel": True, "loops": [{"file": "user.py", "line": 7, "column": 4, "end_line": 7, "end_column": 9,
+                                          "function": "my_kernel"}]}
+
+
+def make(kind, threads=None, worth_help_ns=0, timeout_s=0.0):
+    """A host that shares even the smallest work."""
+    if kind == "portable":
+        return PortableHost(threads, worth_help_ns, timeout_s)
+    return LinuxHost(CHILDREN, threads, worth_help_ns, timeout_s, library=LIBRARY())
+
+
+@functools.cache
+def LIBRARY():
+    """The native code of the Linux host, compiled once for all tests."""
+    return Library(CHILDREN)
 
 
 def kernel(body, **metadata):
@@ -51,8 +74,26 @@ def fail_at(f, pid, slots, context):
 
 
 def wait_for_cancel(f, pid, slots, context):
-    """Never ends but by the cancel word.  slots: a flag (i64*) that says that it runs."""
+    """Never ends but by the cancel word, as a `while` loop of a compiled kernel.  slots: a flag (i64*) that says that
+    it runs."""
     f.store(constant(I64, 1), word(f, slots, 0, PTR), 8)
-    cancel = word(f, context, 6, PTR)
+    cancel, function, left_at = word(f, context, 6, PTR), word(f, context, 7, PTR), f.gep(context, 8, I64)
     polled = f"load atomic i64, {cancel} monotonic, align 8"
-    f.while_loop((), lambda _: f.icmp("eq", f.emit(I64, polled), constant(I64, 0)), lambda _: ())
+
+    def body(_):
+        left = f.op("sub", f.load(left_at, I64, 8), constant(I64, 1))
+        f.store(left, left_at, 8)
+
+        def call():
+            f.store(constant(I64, 64), left_at, 8)
+            f.branch(f.icmp("ne", function, constant(PTR, 0)),
+                     lambda: f.do(f"call void {function.name}({context})") or ())
+            return ()
+
+        f.branch(f.icmp("slt", left, constant(I64, 0)), call)
+        return ()
+
+    f.while_loop((), lambda _: f.icmp("eq", f.emit(I64, polled), constant(I64, 0)), body)
+    status = word(f, context, 4, PTR)
+    f.store(constant(I64, 1), f.gep(status, 2, I64), 8)
+    f.store(pid, f.gep(status, 3, I64), 8)

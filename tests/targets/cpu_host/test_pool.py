@@ -55,7 +55,7 @@ def test_many_threads_share_without_overlap():
     threads = [threading.Thread(target=work) for _ in range(4)]
     for t in threads:
         t.start()
-    ranges.wait_until_drained()
+    ranges.wait_until_drained(lambda: None)
     ranges.close()
     assert sorted(ids(taken)) == list(range(5000))
     for t in threads:

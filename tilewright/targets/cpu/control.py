@@ -16,10 +16,11 @@ from tilewright.ir.node import Block, Op, Value
 from tilewright.ir.types import I32, I64, Tile, shape_of
 from tilewright.targets.cpu.fuse import Walker
 from tilewright.targets.cpu.lanes import Lane
+from tilewright.targets.cpu.polling import poll
 from tilewright.targets.cpu.state import Binding, Buffer, Virtual
 from tilewright.targets.llvm.types import I64 as LLVM_I64
-from tilewright.targets.llvm.types import PTR, constant, integer_value
 from tilewright.targets.llvm.types import Value as LlvmValue
+from tilewright.targets.llvm.types import constant, integer_value
 
 
 class Carried:
@@ -162,19 +163,16 @@ def _trips(walker: Walker, lower: LlvmValue, upper: LlvmValue, step: LlvmValue) 
 
 
 def lower_while(walker: Walker, op: Op) -> None:
-    """A loop with a condition; its head polls the cancel word, so that every loop can be stopped."""
+    """A loop with a condition; its head polls, so that every loop can be stopped."""
     walker.before_regions(op)
     code = walker.code
-    walker.kernel.messages.polls_cancel = True
     carried = Carried(walker, op, op.operands)
     before, body = op.regions
     passed: list[Binding] = []
     made: list[Buffer] = []
-    cancel = walker.kernel.context_word(6, PTR)
 
     def condition(values: tuple[LlvmValue, ...]) -> LlvmValue:
-        stop = code.here(LLVM_I64, f"load volatile i64, {cancel}, align 8")
-        code.leave_if(code.icmp("ne", stop, constant(LLVM_I64, 0)), lambda: None)
+        poll(walker, op)
         carried.bind(before.args, values)
         walker.block(before)
         flag, *rest = before.terminator.operands

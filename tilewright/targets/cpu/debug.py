@@ -16,6 +16,7 @@ from tilewright.targets.cpu.evaluate import Evaluator, Index
 from tilewright.targets.cpu.fuse import Walker
 from tilewright.targets.cpu.lanes import Form, Lane
 from tilewright.targets.cpu.nest import Nest
+from tilewright.targets.cpu.polling import location_record
 from tilewright.targets.cpu.state import Buffer
 from tilewright.targets.llvm.types import I64 as LLVM_I64
 from tilewright.targets.llvm.types import PTR, constant
@@ -67,11 +68,9 @@ def device_assert(walker: Walker, op: Op) -> None:
     """Leave the kernel unless every element holds."""
     kernel, code = walker.kernel, walker.code
     number = len(kernel.messages.asserts) + 1
-    loc = op.loc
     kernel.messages.asserts.append({
         "message": op.attrs["message"],
-        "location": {"file": loc.file, "line": loc.line, "column": loc.column, "end_line": loc.end_line,
-                     "end_column": loc.end_column, "function": loc.function}})
+        "location": location_record(op.loc)})
     holds = _all_true(walker, op.operands[0])
     status = kernel.context_word(4, PTR)
 

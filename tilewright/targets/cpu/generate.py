@@ -20,6 +20,7 @@ from tilewright.targets.cpu.aliasing import Aliases
 from tilewright.targets.cpu.code import Code
 from tilewright.targets.cpu.fuse import Handler, Walker
 from tilewright.targets.cpu.plan import Plan
+from tilewright.targets.cpu.polling import location_record
 from tilewright.targets.cpu.state import Kernel
 from tilewright.targets.llvm import convert
 from tilewright.targets.llvm.isa import Isa
@@ -64,7 +65,8 @@ def generate(module: Module, isa: Isa, vector_bits: int) -> Generated:
     code.ret()
     messages = kernel.messages
     metadata = {"entry": entry, "scratch_bytes": max(64, kernel.scratch.size), "asserts": messages.asserts,
-                "prints": messages.prints, "polls_cancel": messages.polls_cancel}
+                "prints": messages.prints, "polls_cancel": bool(messages.loops),
+                "loops": [location_record(loc) for loc in messages.loops], "name": module.entry_name}
     return Generated(code.text() + writer.text(), metadata)
 
 

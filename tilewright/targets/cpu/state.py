@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tilewright.diagnostics import Location
 from tilewright.ir.node import Module, Op, Value
 from tilewright.ir.types import Element, Tile, Type
 from tilewright.targets.cpu.code import Code
@@ -91,7 +92,7 @@ class Messages:
 
     asserts: list[Mapping[str, Any]] = field(default_factory=list)
     prints: list[Mapping[str, Any]] = field(default_factory=list)
-    polls_cancel: bool = False
+    loops: list[Location] = field(default_factory=list)     # those that poll
 
 
 class Kernel:

@@ -127,10 +127,10 @@ class Ranges:
             if self._closed and self._inside == 0 and self._empty.locked():
                 self._empty.release()
 
-    def wait_until_drained(self) -> None:
-        """Wait for the first helper that finds nothing to claim; Ctrl-C gets through."""
-        while not self._drained.acquire(timeout=1.0):
-            pass
+    def wait_until_drained(self, look: Callable[[], None], every_s: float = 1.0) -> None:
+        """Wait for the first helper that finds nothing to claim; Ctrl-C gets through, and `look` is called."""
+        while not self._drained.acquire(timeout=every_s):
+            look()
 
     def close(self) -> None:
         """No more joins; wait for the helpers inside.  May be called again when an interrupt cut it short."""

@@ -11,20 +11,18 @@ from __future__ import annotations
 
 import ctypes
 import os
-import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tilewright.diagnostics import KernelAssertionError, Location, render
 from tilewright.targets.base import CodeObject, LoadedKernel
 from tilewright.targets.cpu.host.pool import Ranges, ThreadPool
-from tilewright.targets.cpu.host.printing import PrintSite
+from tilewright.targets.cpu.host.records import Cancel
+from tilewright.targets.cpu.host.reports import Printer, Reports
 from tilewright.targets.llvm.toolchain import Loader
 
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
-_PRINT = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 _FRAME = ctypes.c_int64 * 32
 _STATUS, _CANCEL = 16, 24      # words of a frame; the context is words 0..15
 _ALIGN = 64
@@ -47,6 +45,7 @@ class Frame:
     def __init__(self, scratch_bytes: int) -> None:
         self.words = _FRAME()
         self.address = ctypes.addressof(self.words)
+        self.deadline = 0.0     # 0 is no limit
         self._scratch = ctypes.create_string_buffer(scratch_bytes + _ALIGN) if scratch_bytes else None
         if self._scratch is not None:
             self.words[3] = -(-ctypes.addressof(self._scratch) // _ALIGN) * _ALIGN
@@ -59,11 +58,15 @@ class Frame:
         words[5] = callback
         words[6] = owner.address + 8 * _CANCEL
         if owner is self:
-            words[_STATUS] = 0
-            words[_CANCEL] = 0
+            words[_CANCEL] = words[_STATUS] = words[_STATUS + 2] = 0
 
-    def cancel(self) -> None:
-        self.words[_CANCEL] = 1
+    def cancel(self, why: int = Cancel.INTERRUPTED) -> None:
+        self.words[_CANCEL] = why
+
+    def look_at_clock(self) -> None:
+        """Cancel a launch that is over its time limit."""
+        if self.deadline and time.monotonic() >= self.deadline:
+            self.cancel(Cancel.TIMEOUT)
 
     @property
     def stopped(self) -> bool:
@@ -77,9 +80,11 @@ class PortableHost:
     Work that seems to take less than `worth_help_ns` stays on the calling thread.
     """
 
-    def __init__(self, threads: int | None = None, worth_help_ns: int = WORTH_HELP_NS) -> None:
+    def __init__(self, threads: int | None = None, worth_help_ns: int = WORTH_HELP_NS,
+                 timeout_s: float = 0.0) -> None:
         self.threads = threads if threads is not None else available_threads()
         self.worth_help_ns = worth_help_ns
+        self.timeout_s = timeout_s
         self.pool = ThreadPool()
         self._loader = Loader()
 
@@ -99,7 +104,8 @@ class PortableKernel(LoadedKernel):
     """Machine code in memory with its messages.
 
     `metadata["polls_cancel"]` says that the code has `while` loops, which poll the cancel word: launched from the main
-    thread, such a kernel runs on pool threads alone, so that the main thread can take Ctrl-C.
+    thread or with a time limit, such a kernel runs on pool threads alone, so that its caller can look at Ctrl-C and
+    the clock meanwhile.
     """
 
     def __init__(self, host: PortableHost, loaded: Any, metadata: Mapping[str, Any]) -> None:
@@ -107,8 +113,7 @@ class PortableKernel(LoadedKernel):
         self._loaded = loaded          # keeps the code mapped
         self.entry = _ENTRY(loaded.address)
         self._scratch_bytes = int(metadata.get("scratch_bytes", 0))
-        self._asserts: Sequence[Mapping[str, Any]] = metadata.get("asserts", ())
-        self._prints = [PrintSite(p) for p in metadata.get("prints", ())]
+        self._reports = Reports(metadata)
         self._polls = bool(metadata.get("polls_cancel", False))
         self._frames: list[Frame] = []
         self.ns_per_program = 0.0     # of the last launch; decides where the next one runs, never what it computes
@@ -120,23 +125,28 @@ class PortableKernel(LoadedKernel):
             return
         arguments = (ctypes.c_int64 * len(slots))(*slots)
         frame = self.take_frame()
-        if self._prints:
-            printer = _Printer(self._prints, grid, frame)
+        if self._reports.prints:
+            printer = Printer(self._reports.prints, grid, frame.cancel)
             frame.prepare(grid, printer.address, frame)
         else:
             printer = None
             frame.prepare(grid, 0, frame)
+        limit = self.host.timeout_s
+        frame.deadline = time.monotonic() + limit if limit else 0.0
         self._run(grid, total, arguments, frame)
-        failed, program = frame.words[_STATUS], frame.words[_STATUS + 1]
+        failed, program, loop, stopped_in = frame.words[_STATUS:_STATUS + 4]
+        late = frame.words[_CANCEL] == Cancel.TIMEOUT
         self.give_back(frame)
         if printer is not None:
             printer.reraise()
         if failed:
-            raise self._assertion(failed - 1, program, grid)
+            raise self._reports.assertion(failed - 1, program, grid)
+        if late:
+            raise self._reports.timeout(limit, loop - 1, stopped_in, grid)
 
     def _run(self, grid: tuple[int, int, int], total: int, arguments: Any, frame: Frame) -> None:
         threads, worth = self.host.threads, self.host.worth_help_ns
-        if self._polls and threading.current_thread() is threading.main_thread():
+        if self._polls and (frame.deadline or threading.current_thread() is threading.main_thread()):
             _SharedRun(self, grid, (0, total), min(threads, total), arguments, frame, leads=False).run()
             return
         first, known = 0, self.ns_per_program > 0
@@ -173,6 +183,7 @@ class PortableKernel(LoadedKernel):
             if not known:
                 count = min(count, 8 * max(first, 1))
             self._run_timed(arguments, first, first + count, frame)
+            frame.look_at_clock()
             first += count
 
     def _run_timed(self, arguments: Any, first: int, last: int, frame: Frame) -> float:
@@ -192,12 +203,6 @@ class PortableKernel(LoadedKernel):
             return self._frames.pop()
         except IndexError:
             return Frame(self._scratch_bytes)
-
-    def _assertion(self, number: int, linear: int, grid: tuple[int, int, int]) -> KernelAssertionError:
-        record = self._asserts[number]
-        program = _program(linear, grid)
-        message = f"device assertion failed in program {program}: {record['message']}"
-        return KernelAssertionError(render(message, _location(record.get("location"))))
 
 
 class _SharedRun:
@@ -224,7 +229,7 @@ class _SharedRun:
             if self._leads:
                 self._lead()
             else:
-                self._ranges.wait_until_drained()
+                self._ranges.wait_until_drained(self._frame.look_at_clock, 0.05 if self._frame.deadline else 1.0)
         except BaseException as error:
             self._frame.cancel()
             self._error = error
@@ -243,6 +248,7 @@ class _SharedRun:
         while not self._frame.stopped and (part := self._ranges.claim(0)):
             start = time.perf_counter_ns()
             self._kernel.entry(self._arguments, *part, self._frame.address)
+            self._frame.look_at_clock()
             elapsed += max(1, time.perf_counter_ns() - start - _CALL_NS)
             done += part[1] - part[0]
         if done:
@@ -263,34 +269,3 @@ class _SharedRun:
             self._error = error
         finally:
             self._ranges.leave()
-
-
-def _program(linear: int, grid: tuple[int, int, int]) -> tuple[int, int, int]:
-    """(x, y, z) of a linear program id; x runs fastest."""
-    return linear % grid[0], linear // grid[0] % grid[1], linear // (grid[0] * grid[1])
-
-
-def _location(record: Any) -> Location | None:
-    """A location from metadata: the fields of `Location` by name, or None."""
-    return Location(**record) if record else None
-
-
-class _Printer:
-    """The print callback of one launch; a failure in it is kept and raised when the launch has ended."""
-
-    def __init__(self, sites: Sequence[PrintSite], grid: tuple[int, int, int], frame: Frame) -> None:
-        self._error: BaseException | None = None
-
-        def show(site: int, linear: int, addresses: int | None) -> None:
-            try:
-                sys.stdout.write(sites[site].text(_program(linear, grid), addresses or 0))
-            except BaseException as error:
-                self._error = error
-                frame.cancel()
-
-        self._callback: Callable[[int, int, int | None], None] = _PRINT(show)
-        self.address = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
-
-    def reraise(self) -> None:
-        if self._error is not None:
-            raise self._error

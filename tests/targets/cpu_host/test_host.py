@@ -11,16 +11,19 @@ import threading
 import numpy as np
 import pytest
 
-from tests.targets.cpu_host.kernels import counted, fail_at, kernel, word
+from tests.targets.cpu_host.kernels import KINDS, WAITS, counted, fail_at, kernel, make, wait_for_cancel, word
 from tilewright.diagnostics import KernelAssertionError
-from tilewright.targets.cpu.host.portable import PortableHost
 from tilewright.targets.llvm.types import DOUBLE, FLOAT, I32, I64, PTR, constant
 
 
+@pytest.fixture(scope="module", params=KINDS)
+def kind(request):
+    return request.param
+
+
 @pytest.fixture(scope="module", params=[1, 2, 3], ids="{} threads".format)
-def host(request):
-    """A host that shares even the smallest work."""
-    return PortableHost(request.param, worth_help_ns=0)
+def host(request, kind):
+    return make(kind, request.param)
 
 
 @pytest.fixture(scope="module")
@@ -39,9 +42,9 @@ def test_every_program_runs_once(host, counting, grid, rounds, skew):
         assert (counts[:-1] == launch).all() and counts[-1] == 0
 
 
-def test_default_threshold_and_threads(counting):
+def test_default_threshold_and_threads(kind, counting):
     """Small work on the caller, large work shared; both complete."""
-    host = PortableHost()
+    host = make(kind, None, 10_000)
     assert host.threads >= 1
     loaded = host.load(counting)
     for rounds in (0, 3000, 0, 3000):
@@ -50,7 +53,7 @@ def test_default_threshold_and_threads(counting):
         assert (counts == 1).all()
 
 
-def test_slots_arrive_as_bit_patterns():
+def test_slots_arrive_as_bit_patterns(kind):
     def body(f, pid, slots, context):
         out = word(f, slots, 0, PTR)
         f.store(word(f, slots, 1), out, 8)
@@ -61,7 +64,7 @@ def test_slots_arrive_as_bit_patterns():
 
     out = np.zeros(5, np.int64)
     bits = [struct.unpack("<I", struct.pack("<f", 1.5))[0], struct.unpack("<Q", struct.pack("<d", -0.1))[0]]
-    PortableHost(1).load(kernel(body)).launch((1, 1, 1), (out.ctypes.data, -5, -7, *bits, (1 << 64) - 2))
+    make(kind, 1).load(kernel(body)).launch((1, 1, 1), (out.ctypes.data, -5, -7, *bits, (1 << 64) - 2))
     assert out[0] == -5 and out[1] == -7 and out[4] == -2
     assert out[2:3].view(np.float32)[0] == 1.5 and out[3:4].view(np.float64)[0] == -0.1
 
@@ -94,7 +97,7 @@ def test_scratch_is_aligned_and_a_threads_own(host):
     assert (out == 0).all()
 
 
-def test_failed_assertion(host):
+def test_failed_assertion(kind, host):
     place = {"file": "user.py", "line": 12, "column": 4, "end_line": 12, "end_column": 9, "function": "my_kernel"}
     loaded = host.load(kernel(fail_at, asserts=[{"message": "x must be small", "location": place}]))
     for _ in range(3):
@@ -106,7 +109,7 @@ def test_failed_assertion(host):
         assert any(f"program {p}" in text for p in failing)
         loaded.launch((4, 5, 3), (60,))     # the record is clean again
     with pytest.raises(KernelAssertionError, match=r"program \(2, 4, 1\)"):
-        PortableHost(1).load(kernel(fail_at, asserts=[{"message": "m", "location": None}])).launch((4, 5, 3), (38,))
+        make(kind, 1).load(kernel(fail_at, asserts=[{"message": "m", "location": None}])).launch((4, 5, 3), (38,))
 
 
 def printing_kernel():
@@ -165,8 +168,10 @@ def test_several_threads_launch_at_once(host, counting):
     assert all((a == 20).all() for a in arrays)
 
 
-def test_polling_kernel_from_the_main_thread(host):
-    """Such a kernel runs on pool threads alone, also when it is short."""
+@pytest.mark.parametrize("threads", [1, 2])
+def test_polling_kernel_from_the_main_thread(threads):
+    """The portable host runs such a kernel on pool threads alone, also when it is short."""
+    host = make("portable", threads)
     names = []
 
     def body(f, pid, slots, context):
@@ -188,9 +193,9 @@ def test_polling_kernel_from_the_main_thread(host):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_launch_after_fork(counting):
+def test_launch_after_fork(kind, counting):
     """Threads are made again in the child, though the parent's were busy or idle."""
-    host = PortableHost(2, worth_help_ns=0)
+    host = make(kind, 2)
     loaded = host.load(counting)
     counts = np.zeros(64, np.int32)
     loaded.launch((64, 1, 1), (counts.ctypes.data, 100, 3))
@@ -210,10 +215,9 @@ def test_launch_after_fork(counting):
 INTERRUPTED = """
     import os, signal, sys, threading, time
     import numpy as np
-    from tests.targets.cpu_host.kernels import counted, kernel, wait_for_cancel
-    from tilewright.targets.cpu.host.portable import PortableHost
+    from tests.targets.cpu_host.kernels import counted, kernel, make, wait_for_cancel
 
-    host = PortableHost({threads}, worth_help_ns=0)
+    host = make("{kind}", {threads})
     flag = np.zeros(1, np.int64)
     loaded = host.load(kernel({body}, polls_cancel={polls}))
     started = (lambda: flag[0]) if {polls} else (lambda: True)
@@ -238,12 +242,51 @@ INTERRUPTED = """
 @pytest.mark.skipif(sys.platform == "win32", reason="sends a POSIX signal")
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("polls", [True, False])
-def test_ctrl_c(threads, polls):
+def test_ctrl_c(kind, threads, polls):
     """Ctrl-C ends a kernel that polls while it waits, any other at a chunk's end; the next launch is whole."""
     body, launch = "wait_for_cancel", "loaded.launch((8, 1, 1), (flag.ctypes.data,))"
     if not polls:       # 10 ms a thousand programs, a minute in all
         body = "counted"
         launch = "long = np.zeros(10**7, np.int32); loaded.launch((10**7, 1, 1), (long.ctypes.data, 10000, 0))"
-    code = textwrap.dedent(INTERRUPTED).format(threads=threads, body=body, polls=polls, launch=launch)
+    code = textwrap.dedent(INTERRUPTED).format(kind=kind, threads=threads, body=body, polls=polls, launch=launch)
     child = subprocess.run([sys.executable, "-c", code], timeout=60, capture_output=True, text=True)
     assert child.returncode == 0, child.stderr
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("from_main", [True, False])
+def test_time_limit_of_an_endless_loop(kind, threads, from_main):
+    """The error names the loop and a program that was in it; the host works on."""
+    host = make(kind, threads, timeout_s=0.2)
+    loaded = host.load(kernel(wait_for_cancel, **WAITS))
+    flag = np.zeros(1, np.int64)
+    caught = []
+
+    def launch():
+        try:
+            loaded.launch((3, 2, 1), (flag.ctypes.data,))
+        except TimeoutError as error:
+            caught.append(str(error))
+
+    if from_main:
+        launch()
+    else:
+        thread = threading.Thread(target=launch)
+        thread.start()
+        thread.join()
+    text, = caught
+    assert "0.2 s" in text and "user.py:7:5" in text and "my_kernel" in text and "program (" in text
+    counts = np.zeros(64, np.int32)
+    host.load(kernel(counted)).launch((64, 1, 1), (counts.ctypes.data, 100, 3))
+    assert (counts == 1).all()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_time_limit_between_programs(kind, threads, counting):
+    """A grid of programs that all end is stopped between two of them."""
+    loaded = make(kind, threads, timeout_s=0.1).load(counting)
+    counts = np.zeros(10**6, np.int32)
+    with pytest.raises(TimeoutError, match="between two programs"):
+        loaded.launch((10**6, 1, 1), (counts.ctypes.data, 10_000, 0))
+    assert 0 < counts.sum() < 10**6
+    loaded.launch((100, 1, 1), (counts.ctypes.data, 10, 0))

@@ -1,0 +1,209 @@
+"""What only the Linux host has: its pool's threads, its stored code, and its choice."""
+
+import gc
+import os
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from tests.targets.cpu_host.kernels import CHILDREN, KINDS, counted, kernel, make, word
+from tilewright.targets.cpu.host.choice import best_kind, make_host
+from tilewright.targets.cpu.host.library import Library, load_object, source_key
+from tilewright.targets.cpu.host.linux import LinuxHost
+from tilewright.targets.cpu.host.portable import PortableHost
+from tilewright.targets.llvm.types import I64, PTR, constant
+
+pytestmark = pytest.mark.skipif("linux" not in KINDS, reason="the Linux host")
+
+
+@pytest.fixture(scope="module")
+def counting():
+    return kernel(counted)
+
+
+def threads_of_process():
+    return {int(t) for t in os.listdir("/proc/self/task")}
+
+
+def launch_shared(loaded, counts, times=1):
+    for _ in range(times):
+        loaded.launch((400, 1, 1), (counts.ctypes.data, 20_000, 0))
+
+
+def test_workers_take_part_and_are_kept(counting):
+    before = threads_of_process()
+    host = make("linux", 3)
+    loaded = host.load(counting)
+    counts = np.zeros(400, np.int32)
+    launch_shared(loaded, counts)
+    workers = threads_of_process() - before
+    assert len(workers) == 2
+    launch_shared(loaded, counts, 5)
+    assert threads_of_process() - before == workers and (counts == 6).all()
+    spent = [float(open(f"/proc/self/task/{w}/schedstat").read().split()[0]) for w in workers]
+    assert max(spent) > 1e6     # they have worked for some of the 0.2 s
+
+
+def test_no_threads_for_one_thread_or_small_work(counting):
+    before = threads_of_process()
+    alone = make("linux", 1).load(counting)
+    counts = np.zeros(400, np.int32)
+    launch_shared(alone, counts)
+    few = make("linux", 4, 10**9).load(counting)
+    launch_shared(few, counts)
+    assert threads_of_process() == before and (counts == 2).all()
+
+
+def test_idle_workers_use_no_processor(counting):
+    loaded = make("linux", 3).load(counting)
+    counts = np.zeros(400, np.int32)
+    launch_shared(loaded, counts)
+    time.sleep(0.05)
+    before = time.process_time()
+    time.sleep(0.2)
+    assert time.process_time() - before < 0.05
+    launch_shared(loaded, counts)       # and they wake again
+    assert (counts == 2).all()
+
+
+def test_threads_end_with_their_host(counting):
+    before = threads_of_process()
+    loaded = make("linux", 3).load(counting)
+    counts = np.zeros(400, np.int32)
+    launch_shared(loaded, counts)
+    assert len(threads_of_process() - before) == 2
+    del loaded
+    gc.collect()
+    deadline = time.monotonic() + 10
+    while threads_of_process() - before:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def test_workers_stay_off_the_callers_cpu(counting):
+    usable = os.sched_getaffinity(0)
+    if len(usable) < 2:
+        pytest.skip("one CPU")
+    before = threads_of_process()
+    loaded = make("linux", 2).load(counting)
+    counts = np.zeros(400, np.int32)
+    try:
+        for cpu in sorted(usable)[:2]:
+            os.sched_setaffinity(0, {cpu})
+            os.sched_setaffinity(0, usable)     # it stays where it is for now; if not, the loop's launches say so
+            for _ in range(5):
+                launch_shared(loaded, counts)
+                worker, = threads_of_process() - before
+                assert len(os.sched_getaffinity(worker)) in (len(usable) - 1, len(usable))
+        assert len(os.sched_getaffinity(worker)) == len(usable) - 1
+    finally:
+        os.sched_setaffinity(0, usable)
+
+
+def test_signals_go_to_pythons_threads(counting):
+    before = threads_of_process()
+    loaded = make("linux", 2).load(counting)
+    launch_shared(loaded, np.zeros(400, np.int32))
+    worker, = threads_of_process() - before
+    status = open(f"/proc/self/task/{worker}/status").read()
+    blocked = int(next(line.split()[1] for line in status.splitlines() if line.startswith("SigBlk")), 16)
+    assert blocked >> 1 & 1     # SIGINT
+
+
+def test_large_scratch_is_each_threads_own():
+    """1 MiB of scratch a thread, too much for a stack."""
+    size = 1 << 20
+
+    def body(f, pid, slots, context):
+        scratch = word(f, context, 3, PTR)
+        last = f.gep(scratch, size // 8 - 1, I64)
+        f.store(pid, scratch, 8)
+        f.store(pid, last, 8)
+        f.loop(constant(I64, 1), constant(I64, 2000), constant(I64, 1),
+               lambda i, _: f.store(pid, f.gep(scratch, i, I64), 8) or ())
+        wrong = f.op("or", f.op("xor", f.load(scratch, I64, 8), pid), f.op("xor", f.load(last, I64, 8), pid))
+        low = f.op("and", f.emit(I64, f"ptrtoint {scratch} to i64"), constant(I64, 63))
+        f.store(f.op("or", wrong, low), f.gep(word(f, slots, 0, PTR), pid, I64), 8)
+
+    loaded = make("linux", 3).load(kernel(body, scratch_bytes=size))
+    arrays = [np.full(300, -1, np.int64) for _ in range(3)]
+    threads = [threading.Thread(target=lambda a=a: loaded.launch((300, 1, 1), (a.ctypes.data,))) for a in arrays]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert all((a == 0).all() for a in arrays)
+
+
+def test_no_memory_for_scratch_is_an_error():
+    loaded = make("linux", 2).load(kernel(counted, scratch_bytes=1 << 46))
+    counts = np.zeros(10, np.int32)
+    with pytest.raises(Exception, match="out of resource: memory for a thread's scratch"):
+        loaded.launch((10, 1, 1), (counts.ctypes.data, 1, 0))
+    assert not counts.any()
+
+
+def test_launch_frees_pythons_lock(counting):
+    """Another Python thread runs during a long launch."""
+    loaded = make("linux", 1).load(counting)
+    counts, ticks = np.zeros(1, np.int32), []
+    done = threading.Event()
+
+    def tick():
+        while not done.wait(0.001):
+            ticks.append(1)
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    loaded.launch((1, 1, 1), (counts.ctypes.data, 30_000_000, 0))
+    during = len(ticks)
+    done.set()
+    thread.join()
+    assert during >= 3
+
+
+def test_launches_leak_nothing(counting):
+    loaded = make("linux", 1).load(counting)
+    counts = np.zeros(1, np.int32)
+    slots = (counts.ctypes.data, 0, 0)
+
+    def pages():
+        return int(open("/proc/self/statm").read().split()[1])
+
+    for _ in range(2000):
+        loaded.launch((1, 1, 1), slots)
+    before = pages()
+    for _ in range(20_000):
+        loaded.launch((1, 1, 1), slots)
+    assert pages() - before < 64
+
+
+class Store(dict):
+    def put(self, key, data):
+        self[key] = data
+
+
+def test_code_comes_from_the_store(counting, monkeypatch):
+    store = Store()
+    Library(CHILDREN, store)
+    key, = store
+    assert key == source_key() and store[key][:4] == b"\x7fELF"
+
+    class NoCompiler:
+        def compile(self, request, name):
+            raise AssertionError("compiled although it was stored")
+
+    counts = np.zeros(10, np.int32)
+    host = LinuxHost(NoCompiler(), 2, 0, store=store)
+    host.load(counting).launch((10, 1, 1), (counts.ctypes.data, 1, 0))
+    assert (counts == 1).all()
+    assert load_object("other", lambda: "define void @f() {\n ret void\n}", CHILDREN, store)[:4] == b"\x7fELF"
+
+
+def test_choice():
+    assert best_kind() == "linux"
+    assert isinstance(make_host("portable", CHILDREN, 1, 0.0, None), PortableHost)
+    with pytest.raises(ValueError, match="TILEWRIGHT_HOST='gpu'.*linux, portable"):
+        make_host("gpu", CHILDREN, 1, 0.0, None)

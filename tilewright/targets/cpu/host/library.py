@@ -1,0 +1,105 @@
+"""The host's own native code in this process: found in a store or compiled once, mapped, its functions by name.
+
+The code is the same on every machine of a kind, so it is stored under the hash of the sources that write it; a
+process that finds it there imports neither those sources nor LLVM.
+Tests: tests/targets/cpu_host/test_linux.py.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import platform
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from tilewright.diagnostics import InternalError
+from tilewright.targets.cpu.host.elf import Image
+from tilewright.targets.llvm.machine import Compiler, Machine, Request
+
+# The modules whose text decides the code.
+_SOURCES = ("native.py", "records.py", "pool_code.py", "../../llvm/text.py", "../../llvm/types.py")
+# CPU names of LLVM that every processor of a kind can run.
+_BASELINE = {"x86_64": "x86-64", "aarch64": "generic"}
+
+
+class ObjectStore(Protocol):
+    """Where compiled objects are kept between processes."""
+
+    def get(self, key: str) -> bytes | None: ...
+    def put(self, key: str, data: bytes) -> object: ...
+
+
+class Symbols:
+    """Addresses of C functions of this process: Python's, libc's, libm's and the compiler's support library's."""
+
+    def __init__(self) -> None:
+        self._libraries: list[Any] = [ctypes.pythonapi, ctypes.CDLL(None)]
+        self._more = ["libm.so.6", "libgcc_s.so.1"]
+
+    def __call__(self, name: str) -> int:
+        while True:
+            for library in self._libraries:
+                found = getattr(library, name, None)
+                if found is not None:
+                    return ctypes.cast(found, ctypes.c_void_p).value or 0
+            if not self._more:
+                raise InternalError(f"generated code calls {name!r}, which this process does not have")
+            try:
+                self._libraries.append(ctypes.CDLL(self._more.pop(0)))
+            except OSError:
+                continue
+
+
+def machine_kind() -> str:
+    return platform.machine()
+
+
+def source_key(names: Sequence[str] = _SOURCES) -> str:
+    """A text that changes with the sources of the host's code and with the kind of machine."""
+    digest = hashlib.sha256(f"{machine_kind()} {sys.version_info[:2]}".encode())
+    folder = Path(__file__).parent
+    for name in names:
+        digest.update(b"\0" + (folder / name).read_bytes())
+    return f"host-{digest.hexdigest()}"
+
+
+def load_object(key: str, text: Callable[[], str], compiler: Compiler, store: ObjectStore | None) -> bytes:
+    """The object stored under `key`, or compiled from `text()` and stored now."""
+    binary = store.get(key) if store is not None else None
+    if binary is None:
+        machine = Machine(f"{machine_kind()}-unknown-linux-gnu", _BASELINE[machine_kind()], "")
+        binary = compiler.compile(Request(text(), machine, optimise=True), "the host's own code")
+        if store is not None:
+            store.put(key, binary)
+    return binary
+
+
+def pool_text() -> str:
+    """The LLVM text of the pool."""
+    from tilewright.targets.cpu.host.native import NativeModule
+    from tilewright.targets.cpu.host.pool_code import MACHINES, PoolCode
+    module = NativeModule()
+    PoolCode(module, MACHINES[machine_kind()])
+    return module.text()
+
+
+def keep_for_ever(thing: object) -> None:
+    """Let `thing` live until the process ends, whoever lets go of it."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+
+
+class Library:
+    """The pool's code, mapped for good: its threads may be in it until the process ends."""
+
+    def __init__(self, compiler: Compiler, store: ObjectStore | None = None) -> None:
+        self.symbols = Symbols()
+        self._image = Image(load_object(source_key(), pool_text, compiler, store), self.symbols)
+        keep_for_ever(self._image)
+        self.launch_address = self._image.symbols["launch"]
+        # Python's lock stays with the caller, and an error that a signal's handler has raised is raised by the call.
+        self.launch = ctypes.PYFUNCTYPE(ctypes.c_int64, *(ctypes.c_void_p,) * 2, *(ctypes.c_int64,) * 3,
+                                        ctypes.c_void_p)(self.launch_address)
+        self.stop = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._image.symbols["stop"])

@@ -1,0 +1,143 @@
+"""Loading and launching CPU kernels on Linux: own object loader, own thread pool in native code.
+
+It does what `portable` does, which says how a kernel is called, without llvmlite and with launches that cost
+nanoseconds: threads, scratch, Ctrl-C and the time limit are the business of native code (`pool_code`).
+Before: a `CodeObject` of the cpu target.  After `launch`: every program has run, or an error has been raised and no
+thread is in the kernel any more.  Any number of Python threads may launch at once; after a fork the child's first
+shared launch makes new threads.  Tests: tests/targets/cpu_host/test_host.py, test_linux.py.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tilewright.diagnostics import OutOfResources
+from tilewright.targets.base import CodeObject, LoadedKernel
+from tilewright.targets.cpu.host.elf import Image
+from tilewright.targets.cpu.host.library import Library, ObjectStore, keep_for_ever
+from tilewright.targets.cpu.host.records import WORD, Cancel, Flags, Frame, Kernel, Pool
+from tilewright.targets.cpu.host.reports import Grid, Printer, Reports
+from tilewright.targets.llvm.machine import Compiler
+
+# Less work than this stays on the caller: sharing costs 3 us with workers awake and 35-60 us with workers asleep.
+WORTH_HELP_NS = 10_000
+# The longest native call between two looks at Ctrl-C, for kernels that do not poll.
+SLICE_NS = 20_000_000
+# Pauses before an idle worker sleeps.
+SPIN = 1_000
+
+_ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+_FRAME = ctypes.c_int64 * (Frame.SIZE // WORD)
+_KERNEL = ctypes.c_int64 * (Kernel.SIZE // WORD)
+
+
+class LinuxHost:
+    """Loads kernels into this process and runs them on `threads` threads, the caller's among them.
+
+    Work that seems to take less than `worth_help_ns` stays on the calling thread.  A launch that takes longer than
+    `timeout_s` is stopped; 0 is no limit.
+    """
+
+    def __init__(self, compiler: Compiler, threads: int | None = None, worth_help_ns: int = WORTH_HELP_NS,
+                 timeout_s: float = 0.0, store: ObjectStore | None = None, library: Library | None = None) -> None:
+        usable = threads if threads is not None else len(os.sched_getaffinity(0))
+        self.threads = min(usable, Pool.MOST_THREADS)
+        self.timeout_s = timeout_s
+        self.library = library if library is not None else Library(compiler, store)
+        memory = mmap.mmap(-1, Pool.SIZE)
+        keep_for_ever(memory)       # threads of the pool look at it even after the host has gone
+        self.pool = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        for offset, value in ((Pool.THREADS, self.threads), (Pool.WORTH, worth_help_ns), (Pool.SLICE, SLICE_NS),
+                              (Pool.TIMEOUT, int(timeout_s * 1e9)), (Pool.SPIN, SPIN), (Pool.STEERED, -1)):
+            ctypes.c_int64.from_address(self.pool + offset).value = value
+        pool, this = self.pool, weakref.ref(self)
+
+        def renew() -> None:
+            if this() is not None:
+                _forget_threads(pool)
+
+        os.register_at_fork(after_in_child=renew)
+        weakref.finalize(self, self.library.stop, pool).atexit = False
+
+    def load(self, code: CodeObject) -> LinuxKernel:
+        return LinuxKernel(self, Image(code.binary, self.library.symbols), code.metadata)
+
+
+def _forget_threads(pool: int) -> None:
+    """In a forked process: the pool has no threads, and nobody holds its lock or borrows its scratch."""
+    for offset in (Pool.LOCK, Pool.STARTED, Pool.TIDS, Pool.SLEEPERS):
+        ctypes.c_int32.from_address(pool + offset).value = 0
+    ctypes.c_int64.from_address(pool + Pool.STEERED).value = -1
+
+
+class LinuxKernel(LoadedKernel):
+    """Machine code in memory with its messages."""
+
+    def __init__(self, host: LinuxHost, image: Image, metadata: Mapping[str, Any]) -> None:
+        self.host = host
+        self._image = image         # keeps the code mapped
+        self._reports = Reports(metadata)
+        self._record = _KERNEL()
+        self.record = ctypes.addressof(self._record)    # what native launchers need
+        flags = (Flags.POLLS * bool(metadata.get("polls_cancel")) | Flags.CALLS_PYTHON * bool(metadata.get("prints"))
+                 | Flags.FENCE * bool(metadata.get("nontemporal")))
+        self.scratch_bytes = int(metadata.get("scratch_bytes", 0))
+        for offset, value in ((Kernel.ENTRY, image.symbols[str(metadata["entry"])]),
+                              (Kernel.SCRATCH, self.scratch_bytes), (Kernel.FLAGS, flags), (Kernel.POOL, host.pool)):
+            self._record[offset // WORD] = value
+
+    @property
+    def entry(self) -> Any:
+        """The machine code as a Python function (slots, first, last, context), for those who make their own context."""
+        return _ENTRY(self._record[Kernel.ENTRY // WORD])
+
+    @property
+    def prints(self) -> bool:
+        """Whether a launch needs a print callback, which only `launch` makes."""
+        return bool(self._reports.prints)
+
+    @property
+    def ns_per_program(self) -> float:
+        """What a program took lately; decides where the next launch runs, never what it computes."""
+        return self._record[Kernel.COST // WORD] / 1024
+
+    def launch(self, grid: Grid, slots: Sequence[int]) -> None:
+        """See `LoadedKernel.launch`."""
+        if grid[0] * grid[1] * grid[2] > 2**62:
+            raise ValueError(f"a grid of {grid[0]} x {grid[1]} x {grid[2]} programs would never end")
+        arguments = (ctypes.c_int64 * max(1, len(slots)))(*slots)
+        frame = _FRAME()
+        if self._reports.prints:
+            self._launch_printing(grid, arguments, frame)
+        elif self.host.library.launch(self.record, arguments, *grid, frame):
+            raise self.failure(grid, ctypes.addressof(frame))
+
+    def _launch_printing(self, grid: Grid, arguments: Any, frame: Any) -> None:
+        """With a kernel record of this launch's own, which names its callback."""
+        record = _KERNEL(*self._record)
+
+        def cancel() -> None:
+            frame[Frame.CANCEL // WORD] = Cancel.INTERRUPTED
+
+        printer = Printer(self._reports.prints, grid, cancel)
+        record[Kernel.PRINT // WORD] = printer.address
+        failed = self.host.library.launch(ctypes.addressof(record), arguments, *grid, frame)
+        self._record[Kernel.COST // WORD] = record[Kernel.COST // WORD]
+        printer.reraise()
+        if failed:
+            raise self.failure(grid, ctypes.addressof(frame))
+
+    def failure(self, grid: Grid, frame: int) -> Exception:
+        """The error that the frame at address `frame` tells of, after a launch that did not return 0."""
+        words = _FRAME.from_address(frame)
+        status, why = Frame.STATUS // WORD, words[Frame.CANCEL // WORD]
+        if words[status]:
+            return self._reports.assertion(words[status] - 1, words[status + 1], grid)
+        if why == Cancel.NO_MEMORY:
+            return OutOfResources(self.scratch_bytes, 0, "memory for a thread's scratch")
+        return self._reports.timeout(self.host.timeout_s, words[status + 2] - 1, words[status + 3], grid)

@@ -1,0 +1,72 @@
+"""What a host tells the user of a launch: prints, failed assertions, and launches that were stopped.
+
+Tests: tests/targets/cpu_host/test_host.py.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tilewright.diagnostics import KernelAssertionError, Location, render
+from tilewright.targets.cpu.host.printing import PrintSite
+
+Grid = tuple[int, int, int]
+_PRINT = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+
+
+class Reports:
+    """The messages of one kernel, from what the code generator left in its metadata."""
+
+    def __init__(self, metadata: Mapping[str, Any]) -> None:
+        self._name = str(metadata.get("name", metadata["entry"]))
+        self._asserts: Sequence[Mapping[str, Any]] = metadata.get("asserts", ())
+        self._loops: Sequence[Any] = metadata.get("loops", ())
+        self.prints = [PrintSite(p) for p in metadata.get("prints", ())]
+
+    def assertion(self, number: int, linear: int, grid: Grid) -> KernelAssertionError:
+        """The error of assertion `number`, which failed in the program of linear id `linear`."""
+        record = self._asserts[number]
+        message = f"device assertion failed in program {program(linear, grid)}: {record['message']}"
+        return KernelAssertionError(render(message, _location(record.get("location"))))
+
+    def timeout(self, seconds: float, loop: int, linear: int, grid: Grid) -> TimeoutError:
+        """The error of a launch over its time limit, stopped in loop number `loop` (-1: in none) of a program."""
+        message = f"{self._name} has not ended within {seconds:g} s (TILEWRIGHT_TIMEOUT)"
+        if loop < 0 or loop >= len(self._loops):
+            return TimeoutError(f"{message}; it was stopped between two programs")
+        message += f"; program {program(linear, grid)} was in this loop"
+        return TimeoutError(render(message, _location(self._loops[loop])))
+
+
+class Printer:
+    """The print callback of one launch; a failure in it is kept, `cancel`s the launch and is raised after its end."""
+
+    def __init__(self, sites: Sequence[PrintSite], grid: Grid, cancel: Callable[[], None]) -> None:
+        self._error: BaseException | None = None
+
+        def show(site: int, linear: int, addresses: int | None) -> None:
+            try:
+                sys.stdout.write(sites[site].text(program(linear, grid), addresses or 0))
+            except BaseException as error:
+                self._error = error
+                cancel()
+
+        self._callback: Callable[[int, int, int | None], None] = _PRINT(show)
+        self.address = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
+
+    def reraise(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+
+def program(linear: int, grid: Grid) -> Grid:
+    """(x, y, z) of a linear program id; x runs fastest."""
+    return linear % grid[0], linear // grid[0] % grid[1], linear // (grid[0] * grid[1])
+
+
+def _location(record: Any) -> Location | None:
+    """A location from metadata: the fields of `Location` by name, or None."""
+    return Location(**record) if record else None
