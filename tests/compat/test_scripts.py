@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = Path(__file__).parent / "scripts"
 SAYS = {"vector_add.py": "difference between torch and triton is 0.0", "insists_on_cuda.py": "scaled on",
         "fused_softmax.py": "softmax agrees", "benchmark.py": "copy-performance",
-        "square_backward.py": "gradient agrees"}
+        "square_backward.py": "gradient agrees", "tuned_matmul.py": "matmul agrees"}
 NEEDS_CUDA = {"insists_on_cuda.py", "square_backward.py"}
 CASES = [(name, True, interpret) for name in SAYS for interpret in (False, True)]
 CASES += [(name, False, False) for name in SAYS if name not in NEEDS_CUDA]

@@ -3,7 +3,7 @@
 import ast
 import textwrap
 
-from tilewright.frontend.liveness import Liveness, assigned_names, assignments_of, read_names
+from tilewright.frontend.liveness import Liveness, assigned_names, read_names
 
 
 def parse(text):
@@ -34,11 +34,6 @@ def test_assigned_and_read_names():
 
 def test_names_of_nested_scopes_do_not_count():
     assert assigned_names(parse("f = lambda x: (y := x)")) == {"f"}
-
-
-def test_places_of_assignments():
-    body = parse("x = 1\nif c:\n    x = 2\n")
-    assert [n.lineno for n in assignments_of("x", body)] == [1, 3]
 
 
 def test_a_variable_assigned_before_it_is_read_is_not_needed_at_the_head():

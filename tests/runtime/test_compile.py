@@ -14,7 +14,7 @@ from tilewright.ir.text import print_module
 from tilewright.language.function import SourceFunction
 from tilewright.language.options import ConstantArg, Options, RuntimeArg, Signature
 from tilewright.language.types import float32, int32, pointer_type
-from tilewright.targets.cpu import target as cpu_target
+from tilewright.targets.cpu import generate as cpu_generate
 from tilewright.targets.cpu.generate import Generated
 from tilewright.targets.cpu.target import CpuTarget
 
@@ -73,7 +73,7 @@ def test_an_error_has_the_kernels_line():
 
 def test_a_death_of_llvm_has_the_kernels_line_and_the_next_compilation_works(monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(cpu_target, "generate", lambda *_: Generated(EXIT, {}))
+        patch.setattr(cpu_generate, "generate", lambda *_: Generated(EXIT, {}))
         with pytest.raises(CompilationError, match="LLVM ended its process while it compiled kernel") as caught:
             compile_kernel(kernel, SIGNATURE, CpuTarget(), Options())
     os.unlink(re.search(r"in (\S+\.ll)", str(caught.value))[1])

@@ -28,6 +28,17 @@ def test_torch_device() -> None:
     assert CpuDriver().get_device_interface() is torch.cpu
 
 
+def test_benchmarker_and_its_cache() -> None:
+    driver = CpuDriver()
+    calls: list[int] = []
+    milliseconds = driver.get_benchmarker()(lambda: calls.append(1), warmup=0, rep=1, quantiles=[0.5, 0.2, 0.8])
+    assert len(milliseconds) == 3 and calls
+    cache = driver.get_empty_cache_for_benchmark()
+    cache[0] = 1
+    driver.clear_cache(cache)
+    assert cache[0] == 0 and cache.nbytes >= 1 << 24
+
+
 def test_only_device_zero() -> None:
     driver = CpuDriver()
     driver.set_current_device(0)

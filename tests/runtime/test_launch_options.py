@@ -33,7 +33,8 @@ def test_knobs_that_affect_code_reach_the_options():
     assert make_options("k", {}, None, {**SETTINGS, "default_fp_fusion": True}).enable_fp_fusion
     assert make_options("k", {}, None, {**SETTINGS, "f32_default": "ieee"}).default_dot_input_precision == "ieee"
     affecting = {name for name, knob in knobs.TABLE.items() if knob.affects_code}
-    other = {"debug": True, "default_fp_fusion": True, "f32_default": "ieee", "allow_non_constexpr_globals": True}
+    other = {"debug": True, "default_fp_fusion": True, "f32_default": "ieee", "allow_non_constexpr_globals": True,
+             "check_bounds": False}
     assert affecting == other.keys()
     for name, value in other.items():
         assert make_options("k", {}, None, {**SETTINGS, name: value}) != Options(), name

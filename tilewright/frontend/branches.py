@@ -38,10 +38,6 @@ class Side:
 class Branches(State):
     """The part of a tracer that joins paths."""
 
-    def side(self, ops: list[Op], variables: Locals) -> Side:
-        """A path that goes on at its end."""
-        return Side(ops, variables)
-
     def trace_side(self, trace: Callable[[], None]) -> Side:
         """The path that `trace` follows from here."""
         ops, variables, exits, _ = self.traced(trace, self.locals.copy())

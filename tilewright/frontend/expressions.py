@@ -127,10 +127,10 @@ class Expressions(Branches):
             return semantic.logical(self.builder, name, left, right)
         self.at(node)
         flag = semantic.truth(self.builder, left)
-        evaluated = self.side(ops, variables)
+        evaluated = Side(ops, variables)
         with self.builder.resume(evaluated.ops):
             right = semantic.logical(self.builder, name, right, constexpr(name == "And"))
-        skipped = self.side([], self.locals.copy())
+        skipped = Side([], self.locals.copy())
         decided = constexpr(name == "Or")
         kept = self.kept_names(node)
         if name == "And":
@@ -153,7 +153,7 @@ class Expressions(Branches):
 
     def _conditional_side(self, node: ast.expr) -> tuple[Side, Any]:
         ops, variables, _, value = self.traced(lambda: self.expression(node), self.locals.copy())
-        return self.side(ops, variables), value
+        return Side(ops, variables), value
 
     def _walrus(self, node: ast.NamedExpr) -> Any:
         value = self.expression(node.value)

@@ -51,13 +51,6 @@ def read_names(nodes: Iterable[ast.AST]) -> Names:
     return frozenset(_names(nodes, ast.Load))
 
 
-def assignments_of(name: str, nodes: Iterable[ast.AST]) -> list[ast.Name]:
-    """The places in `nodes` that assign `name`, in source order."""
-    found = [n for top in nodes for n in ast.walk(top)
-             if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and n.id == name]
-    return sorted(found, key=lambda n: (n.lineno, n.col_offset))
-
-
 @dataclass(frozen=True, slots=True)
 class LoopNames:
     """Names needed at the head of a loop (by an iteration, or after the loop), and those needed after it."""

@@ -19,7 +19,7 @@ import numpy as np
 from tilewright.interpret.memory import Extent
 
 CPU = "cpu"
-HIGHEST = 2**63     # the end of memory, where an object does not tell its extent
+HIGHEST = 2**63 - 1     # the end of memory, where an object does not tell its extent
 
 
 class Pointer(NamedTuple):

@@ -1,37 +1,146 @@
-"""The targets of this process, made when they are first needed.
+"""What a process has once, made when it is first needed: the disk cache, the compilers, the targets.
 
-Loading a target imports LLVM, so neither import nor decoration may do it; the first compilation does.
-Tests: tests/runtime/test_import.py.
+Importing and decorating make none of it.  Each is made once for the knobs that it depends on.
+Tests: tests/runtime/test_devices.py, tests/runtime/test_import.py.
 """
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Mapping
-from typing import Any
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
 
+from tilewright.runtime.cache import Store
+from tilewright.runtime.fingerprint import compiler_key, llvm_version, processor
 from tilewright.targets.base import Target
+from tilewright.targets.llvm.machine import Compiler, Machine, Request
+
+Settings = Mapping[str, Any]        # the knobs that count for a launch
+T = TypeVar("T")
 
 
 class Devices:
-    """One target object for a kind of device and its settings, so that launches share what they load."""
+    """Targets, and what they share."""
 
     def __init__(self) -> None:
-        self._targets: dict[tuple[Any, ...], Target] = {}
-        self._lock = threading.Lock()
+        self._made: dict[Any, Any] = {}
+        self._lock = threading.RLock()
 
-    def cpu(self, settings: Mapping[str, Any]) -> Target:
-        """The CPU target for these knobs."""
-        key = ("cpu", settings["num_threads"], settings["host"], settings["timeout"])
-        target = self._targets.get(key)
-        if target is None:
+    def cpu(self, settings: Settings) -> Target:
+        """The CPU target."""
+        knobs = (settings["num_threads"], settings["host"], settings["timeout"], *_compiler_knobs(settings))
+        return self._once(("cpu", *knobs), lambda: self._cpu(settings))
+
+    def store(self, settings: Settings) -> Store:
+        """The disk cache."""
+        return self._once(("store", *_store_knobs(settings)), lambda: _store(settings))
+
+    def compiler(self, settings: Settings) -> Compiler:
+        """LLVM, in child processes or in this one."""
+        return self._once(("compiler", *_compiler_knobs(settings)), lambda: self._compiler(settings))
+
+    def compiler_key(self, settings: Settings) -> str:
+        """The part of a key that stands for the versions and the content of the compiler."""
+        return self._once(("key", *_store_knobs(settings)), lambda: compiler_key(self.store(settings)))
+
+    def _once(self, key: Any, make: Callable[[], T]) -> T:
+        if key not in self._made:
             with self._lock:
-                target = self._targets.get(key)
-                if target is None:
-                    from tilewright.targets.cpu.target import CpuTarget
-                    _, threads, host, timeout = key
-                    target = self._targets[key] = CpuTarget(threads=threads or None, host=host, timeout_s=timeout)
-        return target
+                if key not in self._made:
+                    self._made[key] = make()
+        made: T = self._made[key]
+        return made
+
+    def _cpu(self, settings: Settings) -> Target:
+        from tilewright.targets.cpu.target import CpuTarget
+        store = self.store(settings)
+        compiler = LateCompiler(lambda: self.compiler(settings), store)
+        return CpuTarget(threads=settings["num_threads"] or None, compiler=compiler,
+                         host=settings["host"], timeout_s=settings["timeout"], store=Objects(store))
+
+    def _compiler(self, settings: Settings) -> Compiler:
+        if settings["compile_in_process"]:
+            from tilewright.targets.llvm.inprocess import InProcess
+            return InProcess()
+        from tilewright.targets.llvm.client import CompileChildren
+        return CompileChildren(settings["compile_processes"], settings["compile_timeout"], self.store(settings).folder)
+
+
+class Objects:
+    """The disk cache as a target sees it that keeps machine code of its own there."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def get(self, key: str) -> bytes | None:
+        """What was put under `key`."""
+        return (self._store.get("object", key) or {}).get("binary")
+
+    def put(self, key: str, data: bytes) -> None:
+        """Keep `data`, if that is possible."""
+        self._store.put("object", key, {"binary": data})
+
+
+class LateCompiler(Compiler):
+    """A compiler that is made when it has to compile.
+
+    It is not asked what this machine is where an earlier process has left the answer in the cache.
+    """
+
+    def __init__(self, make: Callable[[], Compiler], store: Store) -> None:
+        self._compiler = make
+        self._store = store
+
+    def prepare(self) -> None:
+        self._compiler().prepare()
+
+    def host(self) -> Machine:
+        here = processor()
+        if here is None:
+            return self._compiler().host()
+        key = f"{here}\n{llvm_version()}"
+        known = self._store.get("machine", key)
+        if known is not None:
+            return Machine(**{name: value.decode() for name, value in known.items()})
+        host = self._compiler().host()
+        fields = {"triple": host.triple, "cpu": host.cpu, "features": host.features, "llvm": host.llvm}
+        self._store.put("machine", key, {name: value.encode() for name, value in fields.items()})
+        return host
+
+    def compile(self, request: Request, name: str) -> bytes:
+        return self._compiler().compile(request, name)
+
+
+def _store_knobs(settings: Settings) -> tuple[Any, ...]:
+    return tuple(settings[name] for name in ("cache", "cache_dir", "cache_home", "cache_size"))
+
+
+def _compiler_knobs(settings: Settings) -> tuple[Any, ...]:
+    return (*(settings[name] for name in ("compile_in_process", "compile_processes", "compile_timeout")),
+            *_store_knobs(settings))
+
+
+def _store(settings: Settings) -> Store:
+    if not settings["cache"]:
+        return Store(None)
+    folder = cache_folder(settings)
+    if folder is None:
+        warnings.warn("the cache of compiled kernels: there is no home folder to keep it in; what is compiled is not "
+                      "kept (TILEWRIGHT_CACHE_DIR names another folder)", RuntimeWarning, stacklevel=2)
+    return Store(folder, settings["cache_size"] << 20)
+
+
+def cache_folder(settings: Settings) -> Path | None:
+    """The folder of the disk cache: the knob's, or `tilewright` among the user's caches; None without a home."""
+    if settings["cache_dir"]:
+        return Path(os.path.expanduser(settings["cache_dir"])).absolute()
+    if os.path.isabs(settings["cache_home"]):
+        return Path(settings["cache_home"]) / "tilewright"
+    home = os.path.expanduser("~")
+    return Path(home, ".cache", "tilewright") if os.path.isabs(home) and os.path.isdir(home) else None
 
 
 DEVICES = Devices()     # the machine is one for the whole process

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+
+from tilewright.runtime.bench import CACHE_BYTES, do_bench
 
 # Programs divide register and fast-memory budgets by what a kernel takes to find how many of them fit at once.  The
 # budgets of a CPU core's caches stand for the latter; for registers, where a CPU has no such limit, NVIDIA's 64 Ki.
@@ -82,9 +85,13 @@ class CpuDriver:
         """Launches on a CPU return when they are done, so all of them are in order."""
         return 0
 
+    def get_benchmarker(self) -> Callable[..., Any]:
+        """The function that times calls, as tuners and inspection tools want it."""
+        return do_bench
+
     def get_empty_cache_for_benchmark(self) -> Any:
         """Memory larger than the caches, to be overwritten between timed runs."""
-        return np.zeros(256 << 20, np.uint8)
+        return np.zeros(CACHE_BYTES, np.uint8)
 
     def clear_cache(self, cache: Any) -> None:
         """Push everything else out of the caches."""

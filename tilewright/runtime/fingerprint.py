@@ -1,23 +1,87 @@
-"""A text that changes with everything in this package that generated code depends on.
+"""Texts that change with everything in this package, and below it, that generated code depends on.
 
-Caches outside the package (torch's) put it in their keys.  Tests: tests/runtime/test_config.py.
+`compiler_key` is for the package's own disk cache; it is known without reading the sources, as long as their sizes and
+times are those of a process that has read them.  `triton_key` is for caches outside the package (torch's).
+Tests: tests/runtime/test_fingerprint.py.
 """
 
 from __future__ import annotations
 
 import functools
-import hashlib
-import importlib.metadata
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+from tilewright.runtime.cache import Store
 from tilewright.version import VERSION
+
+PACKAGE = Path(__file__).resolve().parents[1]
+# parts of the package that no code depends on
+_OUTSIDE = frozenset({"__pycache__", "cli", "compat", "testing"})
+# What tells processors apart in the first block of /proc/cpuinfo, on x86 and on Arm.
+_CPU_LINES = ("vendor_id", "cpu family", "model", "stepping", "flags", "Features", "CPU implementer",
+              "CPU architecture", "CPU variant", "CPU part", "CPU revision")
+_CPU_BLOCK = 16384          # longer than a block; the whole file takes long on a machine with many cores
+
+
+def sources(folder: Path = PACKAGE) -> Iterator[os.DirEntry[str]]:
+    """The package's Python files that code depends on."""
+    folders = [str(folder)]
+    while folders:
+        for entry in os.scandir(folders.pop()):
+            if entry.name.endswith(".py"):
+                yield entry
+            elif entry.name not in _OUTSIDE and entry.is_dir():
+                folders.append(entry.path)
+
+
+def sources_state(folder: Path = PACKAGE) -> str:
+    """Names, sizes and times of the sources: equal as long as nobody has written to them."""
+    found = [f"{e.path} {s.st_size} {s.st_mtime_ns}" for e in sources(folder) for s in (e.stat(),)]
+    return "\n".join(sorted(found))
+
+
+def sources_hash(folder: Path = PACKAGE) -> str:
+    """A hash of the sources' content."""
+    import hashlib  # loads a large library, and the hash is known already in nearly every process
+    digest = hashlib.sha256()
+    for path in sorted(Path(entry.path) for entry in sources(folder)):
+        digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def llvm_version() -> str:
+    """The version of llvmlite, which brings its LLVM, without importing it."""
+    found = importlib.util.find_spec("llvmlite")
+    if found is None or found.origin is None:
+        return "none"
+    lines = (Path(found.origin).parent / "_version.py").read_text(encoding="utf-8").splitlines()
+    return " ".join(line for line in lines if line.startswith("version_"))
+
+
+def compiler_key(store: Store, folder: Path = PACKAGE) -> str:
+    """Versions and content of everything that makes code; `store` remembers the content's hash."""
+    state = sources_state(folder)
+    known = store.get("sources", state)
+    if known is None:
+        known = {"hash": sources_hash(folder).encode()}
+        store.put("sources", state, known)
+    return f"tilewright {VERSION} {known['hash'].decode()} {sys.implementation.cache_tag} llvmlite {llvm_version()}"
+
+
+def processor() -> str | None:
+    """A text that tells this processor from others; None where the system does not say."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            block = file.read(_CPU_BLOCK).partition("\n\n")[0]
+    except OSError:
+        return None
+    return "\n".join(line for line in block.splitlines() if line.startswith(_CPU_LINES)) or None
 
 
 @functools.cache
 def triton_key() -> str:
     """Versions of the package and of llvmlite, and a hash of the package's sources; named as in triton."""
-    package = Path(__file__).resolve().parents[1]
-    digest = hashlib.sha256()
-    for file in sorted(package.rglob("*.py")):
-        digest.update(file.relative_to(package).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
-    return f"tilewright-{VERSION}-llvmlite-{importlib.metadata.version('llvmlite')}-{digest.hexdigest()}"
+    return f"tilewright-{VERSION}-llvmlite-{llvm_version()}-{sources_hash()}"

@@ -19,9 +19,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from tilewright.diagnostics import InternalError, TritonError
+from tilewright.frontend.dependencies import dependencies
 from tilewright.language.function import Name, ParamKind, SourceFunction
 from tilewright.language.options import Options, Signature
 from tilewright.runtime import knobs
+from tilewright.runtime.build import Build
 from tilewright.runtime.devices import DEVICES
 from tilewright.runtime.grid import Grid, normalise
 from tilewright.runtime.interface import KernelInterface
@@ -31,19 +33,18 @@ from tilewright.runtime.launch_options import NAMES, make_options, unknown_keywo
 from tilewright.runtime.specialize import Specializer, Split, typed
 
 if TYPE_CHECKING:
-    from tilewright.compile import Lowered
-    from tilewright.frontend import Dependencies
     from tilewright.interpret.eager_run import EagerProgram
 
 
 class Entry:
-    """What is known of one key: its tile IR, what that read, and a compiled kernel for each combination of facts."""
+    """What is known of one key: how it is built, what it read, and a compiled kernel for each combination of facts."""
 
-    __slots__ = ("guards", "kernels", "lowered")
+    __slots__ = ("build", "guards", "kernels", "written")
 
-    def __init__(self, lowered: Lowered, guards: Dependencies) -> None:
-        self.lowered = lowered
-        self.guards = guards
+    def __init__(self, build: Build) -> None:
+        self.build = build
+        self.guards = build.guards
+        self.written = build.written
         self.kernels: dict[Facts, CompiledKernel] = {}
 
 
@@ -116,7 +117,7 @@ class JITFunction(SourceFunction, KernelInterface):
         kernel = self._compiled(values, given, split)
         if not split.ordinary:
             check_writable(self.__name__, self.slot_names(split), split.pointers, kernel.written)
-        kernel.launch(sizes, split.slots)
+        kernel.launch(sizes, split.slots, split.pointers)
         return kernel
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], Mapping[str, Any]]:
@@ -178,37 +179,32 @@ class JITFunction(SourceFunction, KernelInterface):
         key = (split.atoms, _options_key(given) if given else (), _code_key(overridden) if overridden else ())
         entry = self._entries.get(key)
         if entry is None or not entry.guards.hold():
-            entry = self._lowered(key, values, given, split)
-        facts = facts_of(split.pointers, entry.lowered.written)
+            entry = self._found(key, values, given, split)
+        facts = facts_of(split.pointers, entry.written)
         kernel = entry.kernels.get(facts)
         return kernel if kernel is not None else self._finished(entry, facts, values, split)
 
-    def _lowered(self, key: Any, values: Sequence[Any], given: Mapping[str, Any], split: Split) -> Entry:
+    def _found(self, key: Any, values: Sequence[Any], given: Mapping[str, Any], split: Split) -> Entry:
         with self._lock:
             entry = self._entries.get(key)
             if entry is not None and entry.guards.hold():
                 return entry
-            from tilewright.compile import lower  # the compiler is loaded by the first compilation
-            from tilewright.frontend import dependencies
             settings = self.settings()
-            DEVICES.cpu(settings).prepare()      # starts while the frontend works
-            guards = dependencies(self, values)
-            lowered = lower(self, self.specializer.signature(split.atoms, values, False, False),
-                            self.options(given), check=settings["check"])
-            entry = self._entries[key] = Entry(lowered, guards)
+            signature = self.specializer.signature(split.atoms, values, False, False)
+            build = Build(self, signature, self.options(given), dependencies(self, values), DEVICES.cpu(settings),
+                          DEVICES.store(settings), lambda: DEVICES.compiler_key(settings),
+                          reads=not settings["always_compile"], check=settings["check"])
+            entry = self._entries[key] = Entry(build)
             return entry
 
     def _finished(self, entry: Entry, facts: Facts, values: Sequence[Any], split: Split) -> CompiledKernel:
         with self._lock:
             if facts in entry.kernels:
                 return entry.kernels[facts]
-            from tilewright.compile import finish
-            settings = self.settings()
-            target = DEVICES.cpu(settings)
-            lowered = entry.lowered.with_facts(*facts)
-            code = finish(lowered, target, check=settings["check"], dump=self._dump(settings))
-            kernel = CompiledKernel(code, target, lowered.options, self.specializer, split.atoms, facts,
-                                    lowered.written, self._kernel_name(split, values))
+            build = entry.build
+            code = build.code(*facts, dump=self._dump(self.settings()))
+            kernel = CompiledKernel(code, build.target, build.options, self.specializer, split.atoms, facts,
+                                    entry.written, self._kernel_name(split, values))
             entry.kernels[facts] = kernel
             return kernel
 

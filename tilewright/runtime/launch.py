@@ -138,10 +138,14 @@ class CompiledKernel(KernelResources):
         self._specializer = specializer
         self._atoms = atoms
 
-    def launch(self, grid: Grid, slots: Sequence[int]) -> None:
+    def launch(self, grid: Grid, slots: Sequence[int], pointers: Pointers) -> None:
         """Run every program of `grid`, if there is one."""
         if grid[0] and grid[1] and grid[2]:
-            self._loaded.launch(grid, slots)
+            words = list(slots)
+            for _, pointer in pointers:     # the extents: see LoadedKernel.launch
+                words.append(pointer.low)
+                words.append(pointer.high)
+            self._loaded.launch(grid, words)
 
     def __getitem__(self, grid: Any) -> Any:
         sizes = normalise(self.name, grid, None)
@@ -164,7 +168,7 @@ class CompiledKernel(KernelResources):
         if (self.facts.disjoint and not facts.disjoint) or (facts.wide and not self.facts.wide):
             raise ValueError(f"{self.name}: these tensors overlap or are larger than those it was compiled for; "
                              "launch the @jit function instead")
-        self.launch(grid, split.slots)
+        self.launch(grid, split.slots, split.pointers)
         return self
 
     def __repr__(self) -> str:

@@ -36,8 +36,10 @@ class LoadedKernel(ABC):
         """Run every program of `grid`.
 
         `slots` has one 64-bit pattern for each parameter of the entry in order: a pointer's address, an integer sign-
-        or zero-extended, a float's bits in the low bits.  On a CPU the call returns when all programs have ended; a
-        failed `device_assert` is raised as `KernelAssertionError`.
+        or zero-extended, a float's bits in the low bits.  Behind them come the extents, two patterns for each pointer
+        parameter in order: the address of the lowest byte that its tensor reaches, and of the byte after the highest
+        (equal if it reaches none).  On a CPU the call returns when all programs have ended; a failed `device_assert`
+        is raised as `KernelAssertionError`, an access that leaves its argument's extent as `OutOfBoundsError`.
         """
 
 

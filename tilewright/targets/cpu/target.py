@@ -1,23 +1,25 @@
 """The CPU target: passes, code generation, machine code, loading.
 
 Before: tile IR fresh from the frontend.  After: `CodeObject` with relocatable machine code for this machine's CPU,
-which `load` maps into the process.  Tests: tests/targets/cpu/.
+which `load` maps into the process.  What generates code is imported when code is generated: to load a kernel from the
+disk cache, none of it is needed.  Tests: tests/targets/cpu/.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
 
-from tilewright import passes
 from tilewright.ir.node import Module
 from tilewright.language.options import Options
-from tilewright.passes.manager import Pass
 from tilewright.targets.base import CodeObject, LoadedKernel, Target
-from tilewright.targets.cpu.generate import generate
-from tilewright.targets.cpu.host.choice import Host, make_host
-from tilewright.targets.cpu.host.library import ObjectStore
-from tilewright.targets.llvm.client import CHILDREN
 from tilewright.targets.llvm.machine import ASSEMBLY, Compiler, Machine, Request
+
+if TYPE_CHECKING:
+    from tilewright.passes.manager import Pass
+    from tilewright.targets.cpu.host.choice import Host
+    from tilewright.targets.cpu.host.library import ObjectStore
 
 # Names the generated code: part of every cache key, so a change of code generation must change it.
 VERSION = "cpu-1"
@@ -41,12 +43,19 @@ class CpuTarget(Target):
     name = "cpu"
 
     def __init__(self, machine: Machine | None = None, threads: int | None = None,
-                 compiler: Compiler = CHILDREN, host: str = "", timeout_s: float = 0.0,
+                 compiler: Compiler | None = None, host: str = "", timeout_s: float = 0.0,
                  store: ObjectStore | None = None) -> None:
         self._machine = machine
-        self._compiler = compiler
-        self._host_settings = (host, compiler, threads, timeout_s, store)
+        self._given_compiler = compiler
+        self._host_settings = (host, threads, timeout_s, store)
         self._host: Host | None = None
+
+    @cached_property
+    def _compiler(self) -> Compiler:
+        if self._given_compiler is not None:
+            return self._given_compiler
+        from tilewright.targets.llvm.client import CHILDREN
+        return CHILDREN
 
     @property
     def machine(self) -> Machine:
@@ -62,9 +71,11 @@ class CpuTarget(Target):
         return f"{VERSION} {self.machine.key()}"
 
     def passes(self, options: Options) -> Sequence[Pass]:
+        from tilewright import passes
         return passes.standard(options.enable_fp_fusion)
 
     def compile(self, module: Module, options: Options) -> CodeObject:
+        from tilewright.targets.cpu.generate import generate
         generated = generate(module, self.machine.isa, vector_bits(self.machine))
         binary = self._compiler.compile(Request(generated.text, self.machine), module.entry_name)
         return CodeObject(self.name, module.entry_name, binary, {"llir": generated.text}, generated.metadata)
@@ -78,5 +89,7 @@ class CpuTarget(Target):
 
     def load(self, code: CodeObject) -> LoadedKernel:
         if self._host is None:
-            self._host = make_host(*self._host_settings)
+            from tilewright.targets.cpu.host.choice import make_host
+            host, threads, timeout_s, store = self._host_settings
+            self._host = make_host(host, self._compiler, threads, timeout_s, store)
         return self._host.load(code)

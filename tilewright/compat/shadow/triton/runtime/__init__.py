@@ -2,4 +2,5 @@
 
 from tilewright.runtime import *
 from triton.runtime import autotuner, cache, driver, errors, jit
+from triton.runtime.autotuner import autotune, heuristics
 from triton.runtime.driver import driver
