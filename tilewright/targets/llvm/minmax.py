@@ -1,8 +1,9 @@
 """Float maximum and minimum with the op table's bits: -0 < +0, and NaN ignored or propagated.
 
 LLVM 22 lowers its IEEE intrinsics to about six instructions a vector on AVX-512 and AVX2, and to no call anywhere.
-There `vrangeps` takes two, the first of which makes NaNs quiet.  With a constant operand one instruction does: `select(x > c, x, c)` is x86's vmaxps, which gives its second operand
-on a NaN and on equal zeros.  Tests: tests/targets/llvm/test_minmax.py.
+On AVX-512 `vrangeps` does it in one, after a product with 1 has made NaNs quiet.  With a constant operand one
+instruction does: `select(x > c, x, c)` is x86's vmaxps, which gives its second operand on a NaN and on equal zeros.
+Tests: tests/targets/llvm/test_minmax.py.
 """
 
 from __future__ import annotations
