@@ -19,7 +19,7 @@ from tilewright.targets.cpu.lanes import Lane, integer, uniform, vector
 from tilewright.targets.cpu.nest import Nest, iterate
 from tilewright.targets.cpu.schemes import Scheme
 from tilewright.targets.cpu.state import Buffer
-from tilewright.targets.llvm import convert
+from tilewright.targets.llvm import avx512, convert
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.llvm.types import constant
 
@@ -87,4 +87,7 @@ def side_by_side(code: Code, rows: Sequence[LlvmValue]) -> LlvmValue:
     while len(joined) > 1:
         width = joined[0].type.lanes
         joined = [code.shuffle(a, b, range(2 * width)) for a, b in zip(joined[::2], joined[1::2], strict=True)]
-    return code.shuffle(joined[0], joined[0], [r * lanes + n for n in range(lanes) for r in range(count)])
+    order = [r * lanes + n for n in range(lanes) for r in range(count)]
+    if avx512.can_permute(code, joined[0].type):
+        return avx512.permute(code, joined[0], order)
+    return code.shuffle(joined[0], joined[0], order)

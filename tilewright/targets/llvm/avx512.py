@@ -7,8 +7,10 @@ Tests: tests/targets/llvm/test_minmax.py, test_mathlib.py.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tilewright.targets.llvm.text import FunctionWriter
-from tilewright.targets.llvm.types import I32, Type, Value, constant
+from tilewright.targets.llvm.types import I32, Type, Value, constant, constant_lanes
 
 _BITS = (128, 256, 512)
 _SUFFIX = {"float": "ps", "double": "pd"}
@@ -38,6 +40,19 @@ def _call(f: FunctionWriter, name: str, a: Value, b: Value, *control: Value) -> 
 def scale(f: FunctionWriter, p: Value, n: Value) -> Value:
     """p * 2**n with one rounding, for a float n that is whole, infinite (infinity or 0 results) or NaN."""
     return _call(f, "scalef", p, n)
+
+
+def can_permute(f: FunctionWriter, t: Type) -> bool:
+    """Whether `permute` takes whole registers of type `t`."""
+    return t.lanes * t.bits == 512 and ((t.element == "i16" and f.isa.avx512) or (t.element == "i8" and f.isa.vbmi))
+
+
+def permute(f: FunctionWriter, a: Value, lanes: Sequence[int]) -> Value:
+    """Lanes of `a` picked by number, in one instruction: LLVM takes a shuffle apart into cheaper looking ones."""
+    name = f"llvm.x86.avx512.permvar.{'qi' if a.type.element == 'i8' else 'hi'}.512"
+    args = [a, constant_lanes(a.type.element, lanes)]
+    f.module.declare(name, a.type, [a.type, a.type])
+    return f.call(name, a.type, args)
 
 
 def select_by_size(f: FunctionWriter, a: Value, b: Value, which: int) -> Value:
