@@ -5,6 +5,18 @@ Only re-exports; each name is defined in the module that its topic names.
 
 from __future__ import annotations
 
+from tilewright.language.atomics import (
+    atomic_add,
+    atomic_and,
+    atomic_cas,
+    atomic_load,
+    atomic_max,
+    atomic_min,
+    atomic_or,
+    atomic_store,
+    atomic_xchg,
+    atomic_xor,
+)
 from tilewright.language.builder import Builder, Handle
 from tilewright.language.builtin import (
     TRITON_BUILTIN,
@@ -30,6 +42,7 @@ from tilewright.language.errors import (
 )
 from tilewright.language.hints import max_constancy, max_contiguous, multiple_of
 from tilewright.language.memory_ops import load, store
+from tilewright.language.ordering import bitonic_merge, flip, gather, histogram, sort, topk
 from tilewright.language.pending import PENDING
 from tilewright.language.ranges import condition, range, static_range
 from tilewright.language.reduction import reduce
@@ -105,9 +118,20 @@ __all__ = [
     "arange",
     "associative_scan",
     "assume",
+    "atomic_add",
+    "atomic_and",
+    "atomic_cas",
+    "atomic_load",
+    "atomic_max",
+    "atomic_min",
+    "atomic_or",
+    "atomic_store",
+    "atomic_xchg",
+    "atomic_xor",
     "base_type",
     "base_value",
     "bfloat16",
+    "bitonic_merge",
     "block_type",
     "broadcast",
     "broadcast_to",
@@ -127,6 +151,7 @@ __all__ = [
     "dot",
     "dtype",
     "expand_dims",
+    "flip",
     "float8e4b8",
     "float8e4b15",
     "float8e4nv",
@@ -137,7 +162,9 @@ __all__ = [
     "float64",
     "from_ir_type",
     "full",
+    "gather",
     "get_int_dtype",
+    "histogram",
     "int1",
     "int8",
     "int16",
@@ -164,6 +191,7 @@ __all__ = [
     "ravel",
     "reduce",
     "reshape",
+    "sort",
     "split",
     "squeeze",
     "static_assert",
@@ -174,6 +202,7 @@ __all__ = [
     "tensor",
     "tensor_member",
     "to_tensor",
+    "topk",
     "trans",
     "tuple",
     "tuple_type",

@@ -14,18 +14,16 @@ from tilewright.language.errors import NotYetImplementedError
 
 # name: what can be done meanwhile ("" if nothing)
 _NAMES: dict[str, str] = {
-    "atomic_add": "", "atomic_and": "", "atomic_cas": "", "atomic_load": "", "atomic_max": "", "atomic_min": "",
-    "atomic_or": "", "atomic_poll": "", "atomic_store": "", "atomic_xchg": "", "atomic_xor": "",
-    "sort": "", "topk": "", "bitonic_merge": "", "flip": "", "gather": "", "histogram": "",
+    "atomic_poll": "",
+
     "dot_scaled": "", "map_elementwise": "write the tile operations directly",
     "inline_asm_elementwise": "", "expect_zero": "", "aggregate_replace": "",
     "make_block_ptr": "use pointers with a mask", "advance": "use pointers with a mask",
     "make_tensor_descriptor": "use pointers with a mask", "load_tensor_descriptor": "use pointers with a mask",
     "store_tensor_descriptor": "use pointers with a mask",
 }
-_METHODS = ("advance", "atomic_add", "atomic_and", "atomic_cas", "atomic_load", "atomic_max",
-            "atomic_min", "atomic_or", "atomic_poll", "atomic_store", "atomic_xchg", "atomic_xor",
-            "flip", "gather", "histogram", "sort")
+_METHODS = ("advance",
+            "atomic_poll")
 
 
 def pending(name: str, cure: str = "") -> Builtin:
