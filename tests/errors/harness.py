@@ -70,13 +70,16 @@ def argument(spec):
 
 
 class TextCase(Case):
-    """A kernel made by `exec` from a text with the comment; `source` is what `jit(source=...)` is given."""
+    """A kernel made by `exec` from a text with the comment; `source` is what `jit(source=...)` is given.
+
+    With `forget`, another text was executed than the one that is at hand.
+    """
 
     has_file = False
 
-    def __init__(self, name, text, source=None):
+    def __init__(self, name, text, source=None, forget=False):
         names = {}
-        exec(text, names)
+        exec(text.replace("return x", "return x + 1") if forget else text, names)
         (function,) = [v for v in names.values() if inspect.isfunction(v)]
         super().__init__(SourceFunction(function, source=source), {"x": "*fp32"})
         self.name = name

@@ -57,7 +57,8 @@ class Devices:
     def _cpu(self, settings: Settings) -> Target:
         from tilewright.targets.cpu.target import CpuTarget
         store = self.store(settings)
-        return CpuTarget(threads=settings["num_threads"] or None, compiler=KnownHost(self.compiler(settings), store),
+        compiler = LateCompiler(lambda: self.compiler(settings), store)
+        return CpuTarget(threads=settings["num_threads"] or None, compiler=compiler,
                          host=settings["host"], timeout_s=settings["timeout"], store=Objects(store))
 
     def _compiler(self, settings: Settings) -> Compiler:
@@ -83,31 +84,34 @@ class Objects:
         self._store.put("object", key, {"binary": data})
 
 
-class KnownHost(Compiler):
-    """A compiler that is not asked what this machine is, where an earlier process has left the answer in the cache."""
+class LateCompiler(Compiler):
+    """A compiler that is made when it has to compile.
 
-    def __init__(self, compiler: Compiler, store: Store) -> None:
-        self._compiler = compiler
+    It is not asked what this machine is where an earlier process has left the answer in the cache.
+    """
+
+    def __init__(self, make: Callable[[], Compiler], store: Store) -> None:
+        self._compiler = make
         self._store = store
 
     def prepare(self) -> None:
-        self._compiler.prepare()
+        self._compiler().prepare()
 
     def host(self) -> Machine:
         here = processor()
         if here is None:
-            return self._compiler.host()
+            return self._compiler().host()
         key = f"{here}\n{llvm_version()}"
         known = self._store.get("machine", key)
         if known is not None:
             return Machine(**{name: value.decode() for name, value in known.items()})
-        host = self._compiler.host()
+        host = self._compiler().host()
         fields = {"triple": host.triple, "cpu": host.cpu, "features": host.features, "llvm": host.llvm}
         self._store.put("machine", key, {name: value.encode() for name, value in fields.items()})
         return host
 
     def compile(self, request: Request, name: str) -> bytes:
-        return self._compiler.compile(request, name)
+        return self._compiler().compile(request, name)
 
 
 def _store_knobs(settings: Settings) -> tuple[Any, ...]:

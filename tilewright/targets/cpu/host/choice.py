@@ -5,9 +5,8 @@ Tests: tests/targets/cpu_host/test_linux.py.
 
 from __future__ import annotations
 
-import platform
+import os
 import sys
-import sysconfig
 from typing import Protocol
 
 from tilewright.targets.base import CodeObject, LoadedKernel
@@ -25,8 +24,8 @@ class Host(Protocol):
 
 def best_kind() -> str:
     """`linux` on x86-64 Linux under a CPython with its lock; AArch64 has not been tried and has to be asked for."""
-    has_lock = not sysconfig.get_config_var("Py_GIL_DISABLED")
-    fits = sys.platform == "linux" and platform.machine() == "x86_64" and sys.implementation.name == "cpython"
+    has_lock = "free-threading" not in sys.version      # sysconfig knows as well, but takes milliseconds to ask
+    fits = sys.platform == "linux" and os.uname().machine == "x86_64" and sys.implementation.name == "cpython"
     return "linux" if fits and has_lock else "portable"
 
 
