@@ -139,7 +139,7 @@ class Engine:
         try:
             results = op.row.ref(call)
         except MemoryAccessError as error:
-            raise error.located(self._program(int(frame.programs[error.row])), op.loc) from None
+            raise error.located(self.module.entry_name, self._program(int(frame.programs[error.row])), op.loc) from None
         except TritonError:
             raise
         except Exception as error:

@@ -20,7 +20,7 @@ from tilewright.interpret.batched import Engine, result_shapes
 from tilewright.interpret.frame import Frame
 from tilewright.interpret.memory import Memory
 from tilewright.ir.build import make_op
-from tilewright.ir.node import Block, Module, Op, Value
+from tilewright.ir.node import Block, Function, Module, Op, Value
 from tilewright.ir.types import Pointer, Type, element_of
 from tilewright.language.function import SourceFunction
 from tilewright.language.options import Options
@@ -47,8 +47,9 @@ class EagerValue(Value):
 class EagerMachine(Engine):
     """The batched engine with one program at a time and one op at a time."""
 
-    def __init__(self, grid: tuple[int, int, int], memory: Memory, write: Callable[[str], object] | None) -> None:
-        super().__init__(Module("eager", {}), grid, memory, write)
+    def __init__(self, kernel: str, grid: tuple[int, int, int], memory: Memory,
+                 write: Callable[[str], object] | None) -> None:
+        super().__init__(Module(kernel, {}), grid, memory, write)
         self.program = np.zeros(1, np.int64)
 
     def compute(self, op: Op) -> tuple[Array, ...]:
@@ -66,9 +67,9 @@ class EagerMachine(Engine):
     def current_program(self) -> tuple[int, int, int]:
         return self._program(int(self.program[0]))
 
-    def use_functions(self, module: Module) -> None:
-        """Let the regions of reductions call the functions of `module`."""
-        self.module = module
+    def use_functions(self, functions: Mapping[str, Function]) -> None:
+        """Let the regions of reductions call `functions`."""
+        self.module = Module(self.module.entry_name, dict(functions))
 
     def _expected(self, op: Op) -> Any:
         return result_shapes(op)        # ops do not come back, so nothing is kept
@@ -102,7 +103,7 @@ class EagerBuilder:
         """Regions are recorded, not run: the op that has the region runs it."""
         self._graph.location = self.location
         block = self._graph.region(arg_types, body, terminator)
-        self.machine.use_functions(Module("eager", dict(self._graph.functions)))
+        self.machine.use_functions(self._graph.functions)
         return block
 
     def region_builder(self) -> GraphBuilder:

@@ -43,7 +43,7 @@ class EagerProgram:
     def run(self, signature: Signature, options: Options, grid: Grid, slots: Sequence[int],
             extents: Sequence[Extent], write: Callable[[str], object] | None = None) -> None:
         """Run every program of `grid`; `slots` are the 64-bit patterns of the run-time arguments in order."""
-        machine = EagerMachine(grid, Memory(extents), write)
+        machine = EagerMachine(self.fn.__name__, grid, Memory(extents), write)
         launch = _Launch(self._code, options, machine)
         patterns = iter(slots)
         values = {name: entry_value(arg, patterns, launch.builder) for name, arg in signature.args.items()}

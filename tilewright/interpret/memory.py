@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.diagnostics import InterpreterError, Location, render
+from tilewright.diagnostics import BadAccess, InterpreterError, Location, OutOfBoundsError, TritonError, render
 from tilewright.interpret import foreign as foreign_memory
 from tilewright.ir.types import Element, storage_dtype
 
@@ -29,27 +29,34 @@ Array = np.ndarray[Any, Any]
 class MemoryAccessError(InterpreterError):
     """A load or store of an address that it must not touch.
 
-    `row` is the index of the program in the batch, `index` that of the lane in the tile.
+    `row` is the index of the program in the batch, `index` that of the lane in the tile; `bad` says more of an access
+    that leaves the arguments.
     """
 
-    def __init__(self, summary: str, row: int, index: tuple[int, ...]) -> None:
-        self.summary, self.row, self.index = summary, row, index
+    def __init__(self, summary: str, row: int, index: tuple[int, ...], bad: BadAccess | None = None) -> None:
+        self.summary, self.row, self.index, self.bad = summary, row, index, bad
         super().__init__(summary)
 
-    def located(self, program: tuple[int, int, int], location: Location | None) -> InterpreterError:
+    def located(self, kernel: str, program: tuple[int, int, int], location: Location | None) -> TritonError:
         """The error for the user: with the element of the tile, the program id and the line."""
+        if self.bad is not None:
+            return OutOfBoundsError(self.bad, kernel, program, location)
         lane = f"tile element {list(self.index)} of " if self.index else ""
         return InterpreterError(render(f"{self.summary} ({lane}program {program})", location))
 
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """The bytes `address .. address + size - 1` that the argument `name` reaches."""
+    """The bytes `address .. address + size - 1` that the argument `name` reaches; it points to `pointer` among them.
+
+    Without `pointer` that is the lowest byte.
+    """
 
     name: str
     address: int
     size: int
     writable: bool = True
+    pointer: int | None = None
 
     @property
     def end(self) -> int:
@@ -243,23 +250,22 @@ class Memory:
         if foreign:
             return
         lane = int(np.flatnonzero(bad)[0])
-        raise MemoryAccessError(f"{what} out of bounds: {self._nearest(int(address[lane]), dtype.itemsize)}",
-                                *lanes.place(lane))
-
-    def _nearest(self, address: int, size: int) -> str:
-        """The argument that `address` is nearest to, in words."""
+        row, index = lanes.place(lane)
+        where = int(address[lane])
         if not self.extents:
-            return f"address {address:#x}, and no argument is a pointer"
+            raise MemoryAccessError(f"{what} out of bounds: address {where:#x}, and no argument is a pointer", row, index)
+        found = self._nearest(what, where, dtype.itemsize, index)
+        raise MemoryAccessError(str(found), row, index, found)
+
+    def _nearest(self, what: str, address: int, size: int, index: tuple[int, ...]) -> BadAccess:
+        """An access out of bounds, told of the argument that `address` is nearest to."""
 
         def distance(extent: Extent) -> int:
             return max(extent.address - address, address + size - extent.end, 0)
 
         extent = min(self.extents, key=distance)
-        element, rest = divmod(address - extent.address, size)
-        count = extent.size // size
-        off = f" + {rest} byte{'s' if rest > 1 else ''}" if rest else ""
-        bounds = f"whose elements 0 to {count - 1} are in bounds" if count else "which has no element"
-        return f"element {element}{off} of {extent.name!r}, {bounds} (address {address:#x})"
+        pointer = extent.address if extent.pointer is None else extent.pointer
+        return BadAccess(what, extent.name, size, address, pointer, extent.address, extent.end, index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +290,8 @@ def _memory_dtype(element: Element) -> np.dtype[Any]:
 def extent_of(name: str, array: Array) -> Extent:
     """The bytes that a NumPy array reaches with its shape and strides (which may be negative)."""
     if not array.size:
-        return Extent(name, array.ctypes.data, 0, bool(array.flags.writeable))
+        return Extent(name, array.ctypes.data, 0, bool(array.flags.writeable), array.ctypes.data)
     reach = [(n - 1) * stride for n, stride in zip(array.shape, array.strides, strict=True)]
     low, high = sum(r for r in reach if r < 0), sum(r for r in reach if r > 0)
-    return Extent(name, array.ctypes.data + low, high - low + array.itemsize, bool(array.flags.writeable))
+    return Extent(name, array.ctypes.data + low, high - low + array.itemsize, bool(array.flags.writeable),
+                  array.ctypes.data)
