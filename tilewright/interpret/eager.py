@@ -30,14 +30,17 @@ CallRule = Callable[[SourceFunction, Sequence[Any], Mapping[str, Any]], Any]
 
 
 class EagerValue(Value):
-    """A value with its array, whose program axis has size 1; `foreign`: a pointer that came out of memory."""
+    """A value with its array, whose program axis has size 1.
 
-    __slots__ = ("array", "foreign")
+    Of a pointer, `pointers` are those of the arguments that it is derived from; None: it came out of memory.
+    """
 
-    def __init__(self, type: Type, array: Array, foreign: bool = False) -> None:
+    __slots__ = ("array", "pointers")
+
+    def __init__(self, type: Type, array: Array, pointers: frozenset[int] | None = None) -> None:
         super().__init__(type)
         self.array = array
-        self.foreign = foreign
+        self.pointers = pointers
 
     def numbers(self) -> Array:
         """The value's array without the program axis, in storage form."""
@@ -74,8 +77,10 @@ class EagerMachine(Engine):
     def _expected(self, op: Op) -> Any:
         return result_shapes(op)        # ops do not come back, so nothing is kept
 
-    def _may_be_foreign(self) -> bool:
-        return self._op is not None and any(getattr(v, "foreign", False) for v in self._op.operands[:1])
+    def _where(self) -> tuple[bool, frozenset[int] | None]:
+        pointer = self._op.operands[0] if self._op is not None else None
+        pointers = pointer.pointers if isinstance(pointer, EagerValue) else None
+        return isinstance(pointer, EagerValue) and pointers is None, pointers
 
 
 class EagerBuilder:
@@ -92,7 +97,7 @@ class EagerBuilder:
              regions: Sequence[Block] = ()) -> tuple[EagerValue, ...]:
         op = make_op(name, operands, attrs, regions, self.location)
         arrays = self.machine.compute(op)
-        return tuple(EagerValue(v.type, array, _comes_out_of_memory(op, v))
+        return tuple(EagerValue(v.type, array, _origin(op, v))
                      for v, array in zip(op.results, arrays, strict=True))
 
     def type_of(self, handle: EagerValue) -> Type:
@@ -124,9 +129,10 @@ class EagerBuilder:
         warnings.warn_explicit(message, UserWarning, self.location.file, self.location.line)
 
 
-def _comes_out_of_memory(op: Op, result: Value) -> bool:
-    """Whether a result is a pointer that belongs to no argument: loaded, made of an integer, or derived from such."""
-    if not isinstance(element_of(result.type), Pointer):
-        return False
-    sources = [v for v in op.operands if isinstance(element_of(v.type), Pointer)]
-    return op.name == "load" or not sources or any(getattr(v, "foreign", False) for v in sources)
+def _origin(op: Op, result: Value) -> frozenset[int] | None:
+    """The pointers of the arguments that a result is derived from; None for what is loaded or made of an integer."""
+    if not isinstance(element_of(result.type), Pointer) or op.name == "load":
+        return None
+    sources = [v.pointers for v in op.operands if isinstance(v, EagerValue) and isinstance(element_of(v.type), Pointer)]
+    known = [s for s in sources if s is not None]
+    return frozenset().union(*known) if known and len(known) == len(sources) else None

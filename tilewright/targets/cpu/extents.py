@@ -4,7 +4,8 @@ An access whose pointer is based on parameters of the kernel may touch only byte
 access is tested once before the nest that makes it, so that a violation is found before anything of the nest is
 written: a scalar by its address; a tile by the span of its addresses (`spans`), which are a few scalar instructions;
 where that fails or no span is known, a *probe*, a nest of its own, looks at every active lane.  The first violation
-claims the launch's status record (`host.records`), as a failed assertion does, and leaves the kernel; the host raises `OutOfBoundsError`.
+claims the launch's status record (`host.records`), as a failed assertion does, and leaves the kernel; the host raises
+`OutOfBoundsError`.
 Pointers that come out of memory or out of integers have no extent and are not tested.
 
 Before: what the access needs is bound.  Tests: tests/targets/cpu/test_extents.py.
@@ -211,15 +212,17 @@ class Guards:
         accesses = kernel.messages.accesses
         number = Status.FIRST_ACCESS + len(accesses)
         extent = extents[0]
-        accesses.append({"access": op.name, "argument": self._names[extent.base], "bytes": extent.size,
+        accesses.append({"access": "atomic access" if op.name.startswith("atomic") else op.name,
+                         "argument": self._names[extent.base], "bytes": extent.size,
                          "location": location_record(op.loc)})
         status = kernel.context_word(4, PTR)
         old = code.here(I64, f"cmpxchg {status}, i64 0, i64 {number} monotonic monotonic")
         won = code.here(I1, f"extractvalue {{ i64, i1 }} {old.name}, 1")
 
         def note() -> Sequence[LlvmValue]:
-            for word, value in ((Status.PROGRAM, kernel.program[3]), (Status.ADDRESS, address), (Status.LOW, extent.low),
-                                (Status.HIGH, extent.high), (Status.POINTER, extent.pointer)):
+            words = {Status.PROGRAM: kernel.program[3], Status.ADDRESS: address, Status.LOW: extent.low,
+                     Status.HIGH: extent.high, Status.POINTER: extent.pointer}
+            for word, value in words.items():
                 code.store(value, code.gep(status, word, I64), 8)
             return ()
 
