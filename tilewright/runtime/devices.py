@@ -115,7 +115,7 @@ class LateCompiler(Compiler):
 
 
 def _store_knobs(settings: Settings) -> tuple[Any, ...]:
-    return tuple(settings[name] for name in ("cache", "cache_dir", "cache_home", "cache_size"))
+    return tuple(settings[name] for name in ("disk_cache", "cache_dir", "cache_home", "cache_size"))
 
 
 def _compiler_knobs(settings: Settings) -> tuple[Any, ...]:
@@ -124,7 +124,7 @@ def _compiler_knobs(settings: Settings) -> tuple[Any, ...]:
 
 
 def _store(settings: Settings) -> Store:
-    if not settings["cache"]:
+    if not settings["disk_cache"]:
         return Store(None)
     folder = cache_folder(settings)
     if folder is None:

@@ -181,6 +181,7 @@ def _left_rows(walker: Walker, a: Value) -> Matrix:
     assert isinstance(binding, Virtual)
     pointer, mask = binding.op.operands[0], binding.op.operand("mask")
     ops = walker.virtual_ops([a])
+    walker.test(ops)
     copy = kernel.new_buffer(a.type)
 
     def packed() -> tuple[LlvmValue, LlvmValue]:
