@@ -26,7 +26,7 @@ from tilewright.runtime import knobs
 from tilewright.runtime.build import Build
 from tilewright.runtime.devices import DEVICES
 from tilewright.runtime.grid import Grid, normalise
-from tilewright.runtime.interface import KernelInterface
+from tilewright.runtime.interface import KernelInterface, in_torch_graph
 from tilewright.runtime.interpreted import InterpretedKernel
 from tilewright.runtime.launch import CompiledKernel, Facts, check_devices, check_writable, facts_of
 from tilewright.runtime.launch_options import NAMES, make_options, unknown_keyword
@@ -78,6 +78,9 @@ class JITFunction(SourceFunction, KernelInterface):
     # -- launching --------------------------------------------------------------------------------------------------
 
     def __getitem__(self, grid: Any) -> Callable[..., CompiledKernel | None]:
+        if in_torch_graph():
+            return super().__getitem__(grid)
+
         def launch(*args: Any, **kwargs: Any) -> CompiledKernel | None:
             try:
                 return self._launch(grid, args, kwargs)
@@ -93,6 +96,9 @@ class JITFunction(SourceFunction, KernelInterface):
     def run(self, *args: Any, grid: Any, warmup: bool = False,
             **kwargs: Any) -> CompiledKernel | InterpretedKernel | None:
         """Launch as `kernel[grid](*args, **kwargs)` does; `warmup=True` compiles only."""
+        if in_torch_graph():
+            self.launch_in_graph(self, grid, args, kwargs)
+            return None
         return self.warmup(*args, grid=grid, **kwargs) if warmup else self._launch(grid, args, kwargs)
 
     def warmup(self, *args: Any, grid: Any = None, **kwargs: Any) -> CompiledKernel | InterpretedKernel:
@@ -173,16 +179,31 @@ class JITFunction(SourceFunction, KernelInterface):
 
     # -- compiling --------------------------------------------------------------------------------------------------
 
+    def written_by(self, *args: Any, **kwargs: Any) -> tuple[frozenset[str], bool]:
+        """The parameters that a launch with these arguments may write through, and whether it may write elsewhere.
+
+        Elements of tuples are `name[0]`; dtypes stand for tensors.  Makes tile IR, and no machine code.
+        """
+        values, given = self.bind(args, kwargs)
+        split = self.specializer.split(values, mock=True)
+        written, names = self._entry(values, given, split).written, self.slot_names(split)
+        return frozenset(names[slot] for slot in written.params), written.anything
+
     def _compiled(self, values: Sequence[Any], given: Mapping[str, Any], split: Split) -> CompiledKernel:
         """The kernel for these arguments, from the cache or compiled now."""
+        entry = self._entry(values, given, split)
+        facts = facts_of(split.pointers, entry.written)
+        kernel = entry.kernels.get(facts)
+        return kernel if kernel is not None else self._finished(entry, facts, values, split)
+
+    def _entry(self, values: Sequence[Any], given: Mapping[str, Any], split: Split) -> Entry:
+        """What is known of these arguments' key."""
         overridden = knobs.overrides()
         key = (split.atoms, _options_key(given) if given else (), _code_key(overridden) if overridden else ())
         entry = self._entries.get(key)
         if entry is None or not entry.guards.hold():
             entry = self._found(key, values, given, split)
-        facts = facts_of(split.pointers, entry.written)
-        kernel = entry.kernels.get(facts)
-        return kernel if kernel is not None else self._finished(entry, facts, values, split)
+        return entry
 
     def _found(self, key: Any, values: Sequence[Any], given: Mapping[str, Any], split: Split) -> Entry:
         with self._lock:
