@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,13 +14,6 @@ import tilewright as triton
 import tilewright.language as tl
 
 torch = pytest.importorskip("torch")
-
-
-@pytest.fixture(autouse=True)
-def fresh_compiler() -> Iterator[None]:
-    torch.compiler.reset()
-    yield
-    torch.compiler.reset()
 
 
 def compiled(function: Callable[..., Any], backend: str = "aot_eager", **options: Any) -> Callable[..., Any]:
@@ -62,19 +55,6 @@ def add(x: Any, y: Any) -> Any:
     return out
 
 
-def assert_same(function: Callable[..., Any], *argument_lists: tuple[Any, ...], backend: str = "aot_eager") -> Any:
-    """Compiled equals eager, in what comes back and in what is done to the arguments; how often it was compiled."""
-    counter = torch._dynamo.testing.CompileCounterWithBackend(backend)
-    fast = torch.compile(function, fullgraph=True, backend=counter)
-    for arguments in argument_lists:
-        first = [a.clone() if isinstance(a, torch.Tensor) else a for a in arguments]
-        second = [a.clone() if isinstance(a, torch.Tensor) else a for a in arguments]
-        want, have = function(*first), fast(*second)
-        torch.testing.assert_close(have, want, rtol=0, atol=0, equal_nan=True)
-        torch.testing.assert_close(second, first, rtol=0, atol=0, equal_nan=True)
-    return counter.frame_count
-
-
 def test_through_inductor() -> None:
     def function(x: Any, y: Any) -> Any:
         return (add(x.sin(), y) * 2).relu()
@@ -85,7 +65,7 @@ def test_through_inductor() -> None:
         torch.testing.assert_close(fast(x, y), function(x, y))
 
 
-def test_new_shapes_need_one_dynamic_graph() -> None:
+def test_new_shapes_need_one_dynamic_graph(assert_same: Callable[..., int]) -> None:
     lists = [(torch.randn(n), torch.randn(n)) for n in (5, 70, 33, 16, 1000)]
     assert assert_same(add, *lists) == 2           # the first shape, then any
 
@@ -98,7 +78,7 @@ def test_graph_names_what_is_written() -> None:
     assert schema == f"tilewright::{name}(Tensor x, Tensor y, Tensor(a2!) out, SymInt n, SymInt[] grid) -> ()"
 
 
-def test_in_place_on_an_argument_and_on_a_view() -> None:
+def test_in_place_on_an_argument_and_on_a_view(assert_same: Callable[..., int]) -> None:
     def function(x: Any, factor: Any) -> Any:
         scale_kernel[(1,)](x, 4, factor, BLOCK=16)
         part = x[4:]
@@ -108,7 +88,7 @@ def test_in_place_on_an_argument_and_on_a_view() -> None:
     assert_same(function, (torch.arange(20.0), 2.0), (torch.arange(37.0), 2.0), (torch.arange(20.0), 0.5))
 
 
-def test_in_place_on_an_intermediate_that_is_read_before_and_after() -> None:
+def test_in_place_on_an_intermediate_that_is_read_before_and_after(assert_same: Callable[..., int]) -> None:
     def function(x: Any) -> Any:
         y = x * 2
         before = y + 1
@@ -118,7 +98,7 @@ def test_in_place_on_an_intermediate_that_is_read_before_and_after() -> None:
     assert_same(function, (torch.randn(8),), (torch.randn(2, 3),))
 
 
-def test_strided_views() -> None:
+def test_strided_views(assert_same: Callable[..., int]) -> None:
     @triton.jit
     def column_sums(x, out, rows, stride, BLOCK: tl.constexpr):
         r = tl.arange(0, BLOCK)
@@ -135,7 +115,7 @@ def test_strided_views() -> None:
     assert_same(function, (torch.randn(5, 8),), (torch.randn(7, 10),))
 
 
-def test_tensor_passed_twice() -> None:
+def test_tensor_passed_twice(assert_same: Callable[..., int]) -> None:
     def function(x: Any) -> Any:
         add_kernel[(1,)](x, x, x, x.numel(), BLOCK=16)
         return x * 1
@@ -143,7 +123,7 @@ def test_tensor_passed_twice() -> None:
     assert_same(function, (torch.randn(9),))
 
 
-def test_grid_sees_arguments_defaults_and_compile_time_values() -> None:
+def test_grid_sees_arguments_defaults_and_compile_time_values(assert_same: Callable[..., int]) -> None:
     @triton.jit
     def numbers(out, n, BLOCK: tl.constexpr = 8):
         tl.store(out + tl.program_id(0), tl.num_programs(0) + BLOCK)
@@ -158,7 +138,7 @@ def test_grid_sees_arguments_defaults_and_compile_time_values() -> None:
     assert_same(function, (torch.randn(40),), (torch.randn(80),))
 
 
-def test_run_and_next_power_of_2() -> None:
+def test_run_and_next_power_of_2(assert_same: Callable[..., int]) -> None:
     def function(x: Any) -> Any:
         out = torch.empty_like(x)
         add_kernel.run(x, x, out, x.numel(), BLOCK=triton.next_power_of_2(x.shape[0]), grid=(1,), warmup=False)

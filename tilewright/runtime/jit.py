@@ -301,18 +301,7 @@ class JITFunction(SourceFunction, KernelInterface):
 
     def slot_names(self, split: Split) -> list[str]:
         """The parameter that each slot belongs to; elements of tuples are `name[0]`."""
-        names: list[str] = []
-        for rule, atom in zip(self.specializer.rules, split.atoms, strict=True):
-            _add_slot_names(rule.name, atom, names)
-        return names
-
-
-def _add_slot_names(name: str, atom: Any, names: list[str]) -> None:
-    if isinstance(atom, str):
-        names.append(name)
-    elif atom[0] == "tuple":
-        for index, item in enumerate(atom[2:]):
-            _add_slot_names(f"{name}[{index}]", item, names)
+        return self.specializer.slot_names(split.atoms)
 
 
 def _options_key(given: Mapping[str, Any]) -> tuple[Any, ...]:

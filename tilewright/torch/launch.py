@@ -16,7 +16,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
+from torch.fx.experimental.symbolic_shapes import guard_scalar
 
+from tilewright.language.constexpr import constexpr
 from tilewright.runtime.autotune import Autotuner
 from tilewright.runtime.heuristics import Heuristics
 from tilewright.runtime.reinterpret import TensorWrapper
@@ -87,10 +89,12 @@ def _form(value: Any, static: bool, leaves: list[Any], constants: list[Any]) -> 
         constants.append(value.dtype)
         place = len(constants) - 1
         return ("reinterpreted", _form(value.base, static, leaves, constants), place)
-    if not static and isinstance(value, int | float) and not isinstance(value, bool):
-        leaves.append(value)
-        return ("int" if isinstance(value, int) else "float", len(leaves) - 1)
-    constants.append(value)
+    if isinstance(value, int | float):
+        if not static and not isinstance(value, bool):
+            leaves.append(value)
+            return ("int" if isinstance(value, int) else "float", len(leaves) - 1)
+        value = guard_scalar(value)         # what the code depends on; another value, another graph
+    constants.append(value.value if isinstance(value, constexpr) else value)
     return ("constant", len(constants) - 1)
 
 
