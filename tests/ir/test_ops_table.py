@@ -20,7 +20,7 @@ from tilewright.diagnostics import InternalError
 from tilewright.ir.build import complete_attrs, make_op
 from tilewright.ir.node import Block, Value
 from tilewright.ir.ops import TABLE, Algebra, Effect, OpRow, TypeRuleError
-from tilewright.ir.ops.attributes import Precision
+from tilewright.ir.ops.attributes import Precision, Rmw, Scope, Sem
 from tilewright.ir.ops.table import OpTable
 from tilewright.ir.types import BF16, F16, F32, I1, I8, I32, I64, Pointer, Tile
 
@@ -72,6 +72,9 @@ STRUCTURAL = {
     "num_programs": ([], {"axis": 0}, [], (I32,)),
     "load": ([t(CONST, 4), t(I1, 4), t(I32, 4)], {"has_mask": True, "has_other": True}, [], (t(I32, 4),)),
     "store": ([t(P32, 4), t(I32, 4), t(I1, 4)], {"has_mask": True}, [], ()),
+    "atomic_rmw": ([t(P32, 4), t(I32, 4), t(I1, 4)], {"has_mask": True, "kind": Rmw.MAX_U, "sem": Sem.RELAXED}, [],
+                   (t(I32, 4),)),
+    "atomic_cas": ([P32, I32, I32, I1], {"has_mask": True, "scope": Scope.SYS}, [], (I32,)),
     "reduce": ([t(F32, 4, 3), t(I32, 4, 3)], {"axis": 1}, [combine(F32, I32)], (t(F32, 4), t(I32, 4))),
     "scan": ([t(F32, 4, 3), t(I32, 4, 3)], {"axis": 0, "reverse": True}, [combine(F32, I32)],
              (t(F32, 4, 3), t(I32, 4, 3))),
@@ -123,6 +126,13 @@ REFUSED = [
     ("store", [t(CONST, 4), t(I32, 4)], {}, [], "const pointer"),
     ("store", [t(P32, 4), t(F32, 4)], {}, [], "does not fit"),
     ("store", [P32, t(I32, 4)], {}, [], "does not fit"),
+    ("atomic_rmw", [t(CONST, 4), t(I32, 4)], {"kind": Rmw.ADD}, [], "const pointer"),
+    ("atomic_rmw", [P32, I32], {"kind": Rmw.FADD}, [], "no atomic add_f of i32"),
+    ("atomic_rmw", [Pointer(F32), F32], {"kind": Rmw.XOR}, [], "no atomic xor of f32"),
+    ("atomic_rmw", [Pointer(I1), I1], {"kind": Rmw.XCHG}, [], "no atomic access to i1"),
+    ("atomic_rmw", [t(P32, 4), I32], {"kind": Rmw.ADD}, [], "does not fit"),
+    ("atomic_cas", [P32, I32, I8], {}, [], "does not fit"),
+    ("atomic_cas", [t(P32, 4), t(I32, 4), t(I32, 4), t(I1, 2)], {"has_mask": True}, [], "the mask"),
     ("ptr_add", [P32, I8], {}, [], "i32 or i64"),
     ("ptr_add", [t(P32, 4), I32], {}, [], "shapes"),
     ("ptr_add", [I64, I64], {}, [], "no pointer"),

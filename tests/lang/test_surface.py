@@ -40,8 +40,8 @@ def test_a_pending_name_says_so_on_use(name):
 
 
 def test_pending_methods():
-    with pytest.raises(NotImplementedError, match="tl.atomic_add is not implemented yet"):
-        trace(lambda b, p: p.atomic_add(1), "*fp32")
+    with pytest.raises(NotImplementedError, match="tl.atomic_poll is not implemented yet"):
+        trace(lambda b, p: p.atomic_poll(1), "*fp32")
 
 
 def test_outside_of_a_kernel():

@@ -98,8 +98,8 @@ class Effects:
         return known
 
     def may_change(self, op: Op, load: Op, alias: Alias) -> bool:
-        """Whether executing `op` may change what `load` reads: by writing it, or by waiting for another program."""
-        if self.waits(op):
+        """Whether executing `op` may change what `load` reads: by writing, ordering, or waiting for another program."""
+        if self.waits(op) or self.of(op) & Effect.ORDERS:
             return True
         if not self.of(op) & Effect.WRITES:
             return False

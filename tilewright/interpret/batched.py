@@ -247,6 +247,11 @@ class Engine:
     def store(self, address: Array, value: Array, mask: Array | None, element: Type) -> None:
         self.memory.store(address, value, mask, element_of(element), self._may_be_foreign())
 
+    def atomic(self, address: Array, values: Sequence[Array], mask: Array | None, element: Type,
+               update: Callable[..., Array]) -> Array:
+        everyone = np.broadcast_to(address, (self._frame.size, *address.shape[1:]))
+        return self.memory.atomic(everyone, values, mask, element_of(element), update, self._may_be_foreign())
+
     def run_region(self, region: Block, args: Sequence[Array]) -> tuple[Array, ...]:
         """A region on scalars, run for every lane of `args` (arrays of one tile shape) as if it were a program."""
         shape = np.broadcast_shapes(*(a.shape for a in args))

@@ -100,6 +100,18 @@ def _assign_last(target: Array, index: Array, value: Array) -> None:
     target[index] = value
 
 
+def _rounds(address: Array) -> list[Array]:
+    """Indices of the addresses in groups of distinct ones; of equal addresses the first is in the first group."""
+    if address.size == 0:
+        return []
+    order = np.argsort(address, kind="stable")
+    first = np.append(True, address[order][1:] != address[order][:-1])
+    starts = np.flatnonzero(first)
+    rank = np.arange(address.size) - starts[np.cumsum(first) - 1]
+    by_rank = order[np.argsort(rank, kind="stable")]
+    return np.split(by_rank, np.cumsum(np.bincount(rank))[:-1])
+
+
 class Memory:
     """The address space of one launch; `keep` holds the owners of the memory alive."""
 
@@ -145,6 +157,26 @@ class Memory:
             lanes = np.flatnonzero(np.broadcast_to(mask, shape))
             where, data = where[lanes], data[lanes]
         self._scatter(where, data, foreign, _Lanes(shape, lanes))
+
+    def atomic(self, address: Array, values: Sequence[Array], mask: Array | None, element: Element,
+               update: Callable[..., Array], foreign: bool = False) -> Array:
+        """Put `update(old, *values)` in the place of each element, in row-major order; gives the old elements.
+
+        Elements of one address are done one after the other, in rounds of distinct addresses.
+        """
+        dtype = _memory_dtype(element)
+        shape = np.broadcast_shapes(address.shape, *(v.shape for v in values), *(() if mask is None else (mask.shape,)))
+        lanes = None if mask is None else np.flatnonzero(np.broadcast_to(mask, shape))
+        chosen = slice(None) if lanes is None else lanes
+        where, *data = (np.broadcast_to(a, shape).reshape(-1)[chosen] for a in (address, *values))
+        found = np.empty(where.shape, dtype)
+        for part in _rounds(where):
+            active = _Lanes(shape, part if lanes is None else lanes[part])
+            found[part] = self._gather(where[part], dtype, foreign, active)
+            self._scatter(where[part], update(found[part], *(d[part] for d in data)), foreign, active)
+        out = np.zeros(shape, dtype)
+        out.reshape(-1)[chosen] = found
+        return out
 
     def _gather(self, address: Array, dtype: np.dtype[Any], foreign: bool, lanes: _Lanes) -> Array:
         if address.size == 0:

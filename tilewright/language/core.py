@@ -5,6 +5,18 @@ Only re-exports; each name is defined in the module that its topic names.
 
 from __future__ import annotations
 
+from tilewright.language.atomics import (
+    atomic_add,
+    atomic_and,
+    atomic_cas,
+    atomic_load,
+    atomic_max,
+    atomic_min,
+    atomic_or,
+    atomic_store,
+    atomic_xchg,
+    atomic_xor,
+)
 from tilewright.language.builder import Builder, Handle
 from tilewright.language.builtin import (
     TRITON_BUILTIN,
@@ -105,6 +117,16 @@ __all__ = [
     "arange",
     "associative_scan",
     "assume",
+    "atomic_add",
+    "atomic_and",
+    "atomic_cas",
+    "atomic_load",
+    "atomic_max",
+    "atomic_min",
+    "atomic_or",
+    "atomic_store",
+    "atomic_xchg",
+    "atomic_xor",
     "base_type",
     "base_value",
     "bfloat16",

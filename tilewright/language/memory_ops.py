@@ -36,7 +36,7 @@ def load(pointer: Any, mask: Any = None, other: Any = None, boundary_check: Any 
     `other` is converted to the element type.  `cache_modifier` ("", ".ca", ".cg", ".cs", ".cv"), `eviction_policy`
     ("", "evict_first", "evict_last", "evict_normal") and `volatile` are hints.
     """
-    target = _pointer_operand(pointer, "load")
+    target = pointer_operand(pointer, "load")
     _refuse_block_pointer_arguments("load", boundary_check, padding_option)
     mask, other = unwrap(mask), unwrap(other)
     if mask is None and other is not None:
@@ -46,12 +46,12 @@ def load(pointer: Any, mask: Any = None, other: Any = None, boundary_check: Any 
     operands, names = [target], ["pointer"]
     element = _pointee(target)
     if mask is not None:
-        operands.append(_mask_operand(_builder, mask))
+        operands.append(mask_operand(_builder, mask))
         names.append("mask")
     if other is not None:
-        operands.append(_value_operand(_builder, other, element, "other"))
+        operands.append(value_operand(_builder, other, element, "other"))
         names.append("other")
-    _refuse_blocks_for_scalar_pointer(operands, names)
+    refuse_blocks_for_scalar_pointer(operands, names)
     operands = broadcast_all(_builder, operands, names)
     return emit(_builder, "load", operands, with_dtype(operands[0], element), attrs)
 
@@ -64,7 +64,7 @@ def store(pointer: Any, value: Any, mask: Any = None, boundary_check: Any = (), 
     Pointer, value and mask broadcast to one another; if a pointer occurs more than once, the last in row-major order
     wins.  `cache_modifier` ("", ".wb", ".cg", ".cs", ".wt") and `eviction_policy` are hints.
     """
-    target = _pointer_operand(pointer, "store")
+    target = pointer_operand(pointer, "store")
     _refuse_block_pointer_arguments("store", boundary_check, "")
     if target.dtype.is_const():
         raise LanguageValueError("Cannot store to a constant pointer: the parameter is annotated tl.const")
@@ -72,11 +72,11 @@ def store(pointer: Any, value: Any, mask: Any = None, boundary_check: Any = (), 
     attrs = {"cache": _cache(cache_modifier, _STORE_CACHES, "store"), "eviction": _eviction(eviction_policy),
              "has_mask": mask is not None}
     element = _pointee(target)
-    operands, names = [target, _value_operand(_builder, value, element, "value")], ["pointer", "value"]
+    operands, names = [target, value_operand(_builder, value, element, "value")], ["pointer", "value"]
     if mask is not None:
-        operands.append(_mask_operand(_builder, mask))
+        operands.append(mask_operand(_builder, mask))
         names.append("mask")
-    _refuse_blocks_for_scalar_pointer(operands, names)
+    refuse_blocks_for_scalar_pointer(operands, names)
     operands = broadcast_all(_builder, operands, names)
     _builder.emit("store", [x.handle for x in operands], attrs)
 
@@ -84,7 +84,7 @@ def store(pointer: Any, value: Any, mask: Any = None, boundary_check: Any = (), 
 tensor_member(store)
 
 
-def _pointer_operand(pointer: Any, what: str) -> tensor:
+def pointer_operand(pointer: Any, what: str) -> tensor:
     value = unwrap(pointer)
     if not isinstance(value, tensor) or not isinstance(value.dtype, pointer_type):
         given = value.dtype if isinstance(value, tensor) else describe(value)
@@ -98,7 +98,7 @@ def _pointee(pointer: tensor) -> Scalar:
     return pointer.dtype.element_ty
 
 
-def _mask_operand(builder: Builder, mask: Any) -> tensor:
+def mask_operand(builder: Builder, mask: Any) -> tensor:
     given = to_tensor(builder, mask)
     if given.dtype != int1:
         raise LanguageValueError(f"Mask must have boolean scalar type: it is {given}; write `mask != 0`, or a "
@@ -106,7 +106,7 @@ def _mask_operand(builder: Builder, mask: Any) -> tensor:
     return given
 
 
-def _value_operand(builder: Builder, value: Any, element: Scalar, what: str) -> tensor:
+def value_operand(builder: Builder, value: Any, element: Scalar, what: str) -> tensor:
     """`other` or the value, converted to the element type (silently, semantics §5)."""
     given = unwrap(value)
     if given is None or not (isinstance(given, tensor) or is_literal(given)):
@@ -116,7 +116,7 @@ def _value_operand(builder: Builder, value: Any, element: Scalar, what: str) -> 
     return cast(builder, to_tensor(builder, given), element)
 
 
-def _refuse_blocks_for_scalar_pointer(operands: list[tensor], names: list[str]) -> None:
+def refuse_blocks_for_scalar_pointer(operands: list[tensor], names: list[str]) -> None:
     if shape(operands[0]):
         return
     for x, name in zip(operands[1:], names[1:], strict=True):

@@ -14,8 +14,7 @@ from tilewright.language.errors import NotYetImplementedError
 
 # name: what can be done meanwhile ("" if nothing)
 _NAMES: dict[str, str] = {
-    "atomic_add": "", "atomic_and": "", "atomic_cas": "", "atomic_load": "", "atomic_max": "", "atomic_min": "",
-    "atomic_or": "", "atomic_poll": "", "atomic_store": "", "atomic_xchg": "", "atomic_xor": "",
+    "atomic_poll": "",
     "sort": "", "topk": "", "bitonic_merge": "", "flip": "", "gather": "", "histogram": "",
     "dot_scaled": "", "map_elementwise": "write the tile operations directly",
     "inline_asm_elementwise": "", "expect_zero": "", "aggregate_replace": "",
@@ -23,8 +22,8 @@ _NAMES: dict[str, str] = {
     "make_tensor_descriptor": "use pointers with a mask", "load_tensor_descriptor": "use pointers with a mask",
     "store_tensor_descriptor": "use pointers with a mask",
 }
-_METHODS = ("advance", "atomic_add", "atomic_and", "atomic_cas", "atomic_load", "atomic_max",
-            "atomic_min", "atomic_or", "atomic_poll", "atomic_store", "atomic_xchg", "atomic_xor",
+_METHODS = ("advance",
+            "atomic_poll",
             "flip", "gather", "histogram", "sort")
 
 

@@ -54,6 +54,7 @@ class Effect(enum.Flag):
     READS = enum.auto()
     WRITES = enum.auto()
     PRINTS = enum.auto()
+    ORDERS = enum.auto()       # no memory access moves across it
     ASSERTS = enum.auto()      # may end the program
     CONTROL = enum.auto()      # terminators
     NESTED = enum.auto()       # as its regions do (loops, if) or as its callee does (call)
@@ -95,7 +96,8 @@ class Machine(Protocol):
     """What effectful and structured rows ask of the interpreter that runs them.  Arrays lead with programs.
 
     `location` is that of the op that runs.  `signed` has a flag for each printed value: whether its integers are
-    shown as signed.
+    shown as signed.  `atomic` puts `update(old, *values)` in the place of each element, one lane after the other, and
+    gives what it found, zero where the mask is false.
     """
 
     location: Location
@@ -104,6 +106,8 @@ class Machine(Protocol):
     def num_programs(self, axis: int) -> Array: ...
     def load(self, address: Array, mask: Array | None, other: Array | None, element: Type) -> Array: ...
     def store(self, address: Array, value: Array, mask: Array | None, element: Type) -> None: ...
+    def atomic(self, address: Array, values: Sequence[Array], mask: Array | None, element: Type,
+               update: Callable[..., Array]) -> Array: ...
     def run_region(self, region: Block, args: Sequence[Array]) -> tuple[Array, ...]: ...
     def device_print(self, prefix: str, hex: bool, signed: Sequence[bool], args: Sequence[Array],
                      types: Sequence[Type]) -> None: ...

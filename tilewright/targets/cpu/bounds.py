@@ -164,7 +164,7 @@ def assume(kernel: Kernel, ops: Iterable[Op]) -> tuple[Facts, LlvmValue | None]:
         if op.name in ("rem_s", "rem_u", "div_s", "div_u") and shape_of(op.results[0].type):
             found.suppose_one_quotient(op)
     for op in ops:
-        if op.name in ("load", "store"):
+        if op.name in ("load", "store", "atomic_rmw", "atomic_cas"):
             mask = op.operand("mask")
             if mask is not None:
                 found.suppose_true(mask)

@@ -71,15 +71,14 @@ class Walker:
             self._bind_virtual(op)
             return
         handler = self.handlers.get(op.name)
-        if op.name == "load" and isinstance(op.results[0].type, Tile):      # a volatile one: read here, once
-            self._bind_virtual(op)
-            self.keep(op.results)
+        if op.attrs.get("volatile", False):
+            self._volatile_load(op)
         elif handler is not None:
             handler(self, op)
         elif not op.results:
             raise CompilationError(f"the CPU target has no rule for {op.name}", op.loc)
         else:
-            self._scalar(op)
+            self.scalar(op)
 
     def _bind_virtual(self, op: Op) -> None:
         for index, value in enumerate(op.results):
@@ -89,7 +88,7 @@ class Walker:
             if op.name == "load":
                 self._loads.append(value)
 
-    def _scalar(self, op: Op) -> None:
+    def scalar(self, op: Op) -> None:
         """An op whose results are scalars, computed now."""
         self.prepare(op.operands, None)
         with self.code.scope() as floor:
@@ -288,6 +287,13 @@ class Walker:
 
     # --- memory order
 
+    def before_ordering(self, op: Op) -> None:
+        """Read everything that is still needed after an op across which no load moves."""
+        number = self.plan.places[op].number
+        for value in list(self._loads):
+            if self._is_virtual(value) and any(self.plan.places[r].number > number for r in self.plan.roots(value)):
+                self.keep([value])
+
     def before_store(self, op: Op) -> None:
         """Read what a store might change and what is still needed after it."""
         number = self.plan.places[op].number
@@ -311,6 +317,8 @@ class Walker:
             if self._is_virtual(value) and not inside_set.isdisjoint(self.plan.roots(value)):
                 self.keep([value])
         stores = [o for o in inside if o.row.effects & Effect.WRITES]
+        if any(o.row.effects & Effect.ORDERS for o in inside) or self._waits(op) or any(map(self._waits, inside)):
+            self.before_ordering(op)
         number = self.plan.places[op].number
         for value in list(self._loads):
             for store in stores:
@@ -318,18 +326,35 @@ class Walker:
                         self.plan.places[r].number > number for r in self.plan.roots(value)):
                     self._read_if_met(value, store.operands[0])
 
-    def store(self, op: Op) -> None:
-        """A store: its nest computes all that it needs."""
-        self.before_store(op)
-        pointer, value, mask = op.operands[0], op.operands[1], op.operand("mask")
-        reached = self.reach(op.operands)
-        for load, same in reached.items():
+    @staticmethod
+    def _waits(op: Op) -> bool:
+        """Whether `op` is a loop that may wait until another program has written."""
+        return op.name == "while" and any(o.row.effects & Effect.READS for r in op.regions for o in ops_in(r))
+
+    def _volatile_load(self, op: Op) -> None:
+        """A load that counts each time: read here, once.  No earlier or later load of LLVM's stands for it."""
+        self.code.do('fence syncscope("singlethread") seq_cst')
+        if isinstance(op.result.type, Tile):
+            self._bind_virtual(op)
+            self.keep(op.results)
+        else:
+            self.scalar(op)
+
+    def read_apart(self, sources: Iterable[Value], pointer: Value) -> None:
+        """Read into scratch what a write through `pointer` may change before a nest of `sources` has read it."""
+        for load, same in self.reach(sources).items():
             source = self._virtual_op(load) if self._is_virtual(load) else None
             if source is None or source.name != "load":
                 continue
             if self.aliases.may_meet(source.operands[0], pointer) and not (
                     same and self.aliases.elementwise(source.operands[0], pointer)):
                 self.keep([load])
+
+    def store(self, op: Op) -> None:
+        """A store: its nest computes all that it needs."""
+        self.before_store(op)
+        pointer, value, mask = op.operands[0], op.operands[1], op.operand("mask")
+        self.read_apart(op.operands, pointer)
         shape = shape_of(pointer.type) or (1,)
         fused = self.prepare(op.operands, shape)
 

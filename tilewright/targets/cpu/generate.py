@@ -15,7 +15,7 @@ from typing import Any
 
 from tilewright.ir.node import Module
 from tilewright.ir.types import I1, Pointer, element_of
-from tilewright.targets.cpu import control, debug, dot, rearrange, reduce, scan
+from tilewright.targets.cpu import atomic, control, debug, dot, rearrange, reduce, scan
 from tilewright.targets.cpu.aliasing import Aliases
 from tilewright.targets.cpu.code import Code
 from tilewright.targets.cpu.fuse import Handler, Walker
@@ -29,7 +29,7 @@ from tilewright.targets.llvm.types import I64, PTR, Value, constant
 
 HANDLERS: Mapping[str, Handler] = {
     "store": Walker.store, "reduce": reduce.lower, "scan": scan.lower, "dot": dot.lower,
-    "cat": rearrange.cat,
+    "cat": rearrange.cat, "atomic_rmw": atomic.lower, "atomic_cas": atomic.lower,
     "for": control.lower_for, "while": control.lower_while, "if": control.lower_if,
     "device_print": debug.device_print, "device_assert": debug.device_assert, "assume": debug.assume,
 }
