@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.targets.cpu.host.launcher_values import OB_TYPE, ValueCode
+from tilewright.targets.cpu.host.launcher_values import ValueCode
 from tilewright.targets.cpu.host.native import Jump, Native, NativeModule
-from tilewright.targets.cpu.host.records import Bound, Frame, Launcher, Reach, Shape, Spec
-from tilewright.targets.llvm.types import I1, I64, PTR, VOID, Value, constant
+from tilewright.targets.cpu.host.records import OB_TYPE, Bound, Frame, Launcher, Reach, Shape, Spec
+from tilewright.targets.llvm.types import I1, I32, I64, PTR, VOID, Value, constant
 
 _NARGS = 2**63 - 1          # PyVectorcall_NARGS: the top bit is a flag
 _LIMIT = 2**31 - 1          # of a grid's size
@@ -34,7 +34,7 @@ class Tables:
 
 
 class LauncherCode:
-    """Writes the launcher's functions into a module that has the pool's; `bind`, `call` and `drop` are public."""
+    """Writes the launcher's functions into a module: `bind`, `call`, `drop` are public, and `launch` is the pool's."""
 
     def __init__(self, module: NativeModule) -> None:
         self.module = module
@@ -47,6 +47,8 @@ class LauncherCode:
         self._hold()
         self._facts()
         self._sizes_of()
+        self._take_meta()
+        self._give_meta()
         self._grid_of()
         self._slow()
         self._run_spec()
@@ -59,9 +61,11 @@ class LauncherCode:
         for name, result, params in (
                 ("Py_IncRef", VOID, (PTR,)), ("Py_DecRef", VOID, (PTR,)), ("PyErr_Occurred", PTR, ()),
                 ("PyTuple_Size", I64, (PTR,)), ("PyTuple_GetItem", PTR, (PTR, I64)),
-                ("PyDict_New", PTR, ()), ("PyDict_SetItem", I32, (PTR, PTR, PTR)), ("PyDict_GetItem", PTR, (PTR, PTR)),
+                ("PyDict_New", PTR, ()), ("PyDict_Size", I64, (PTR,)), ("PyDict_SetItem", I32, (PTR, PTR, PTR)),
+                ("PyDict_GetItemWithError", PTR, (PTR, PTR)),
                 ("PyCell_Get", PTR, (PTR,)), ("PyContextVar_Get", I32, (PTR, PTR, PTR)),
-                ("PyCallable_Check", I32, (PTR,)), ("PyLong_FromLongLong", PTR, (I64,)), ("PyLong_AsVoidPtr", PTR, (PTR,)),
+                ("PyCallable_Check", I32, (PTR,)), ("PyLong_FromLongLong", PTR, (I64,)),
+                ("PyLong_AsVoidPtr", PTR, (PTR,)), ("launch", I64, (PTR, PTR, I64, I64, I64, PTR)),
                 ("PyObject_Vectorcall", PTR, (PTR, PTR, I64, PTR)), ("PyObject_Malloc", PTR, (I64,)),
                 ("PyObject_Free", VOID, (PTR,)), ("PyObject_Init", PTR, (PTR, PTR)), ("PyErr_NoMemory", PTR, ())):
             m.external(name, result, *params)
@@ -75,12 +79,9 @@ class LauncherCode:
 
     def _find_shape(self) -> None:
         """The record of this way to call, or null.  Names are interned, so they are compared by identity."""
-        n = self.module.function("find_shape", [("state", PTR), ("positional", I64), ("names", PTR)], PTR)
+        n = self.module.function("find_shape", [("state", PTR), ("positional", I64), ("names", PTR)], PTR, inline=True)
         state, positional, names = n.params
         shape = n.variable(n.get(state, Launcher.SHAPES, PTR))
-        count = n.variable(0)
-        n.when(n.f.not_(self._is_null(n, names)), lambda: n.write(count, n.call("PyTuple_Size", names)))
-
         def look(stop: Jump, again: Jump) -> None:
             now = n.read(shape)
             n.when(self._is_null(n, now), stop)
@@ -88,12 +89,14 @@ class LauncherCode:
             n.when(n.is_("ne", n.get(now, Shape.POSITIONAL), positional), again)
             known = n.get(now, Shape.NAMES, PTR)
             n.when(n.is_("eq", known, names), lambda: n.leave(now))
-            n.when(n.is_("ne", n.get(now, Shape.NAMED), n.read(count)), again)
+            named = n.get(now, Shape.NAMED)
+            n.when(n.either(self._is_null(n, known), self._is_null(n, names)), again)
+            n.when(n.is_("ne", named, n.call("PyTuple_Size", names)), again)
 
             def name(k: Value) -> None:
                 n.when(n.is_("ne", n.call("PyTuple_GetItem", known, k), n.call("PyTuple_GetItem", names, k)), again)
 
-            n.count(0, n.read(count), name)
+            n.count(0, named, name)
             n.leave(now)
 
         n.loop(look)
@@ -101,16 +104,16 @@ class LauncherCode:
 
     def _source(self) -> None:
         """The object of value number `index`."""
-        n = self.module.function("source", [("shape", PTR), ("index", I64), ("args", PTR)], PTR)
+        n = self.module.function("source", [("shape", PTR), ("index", I64), ("args", PTR)], PTR, inline=True)
         shape, index, args = n.params
         source = n.get(n.item(shape, index), Shape.SOURCES)
         n.when(n.is_("ult", source, Launcher.MOST_INDEX), lambda: n.leave(n.get(n.item(args, source), 0, PTR)))
         n.end(n.as_pointer(source))
 
     def _read_values(self) -> None:
-        """Key words, slots and reaches of all values; false if one has to go the slow way."""
+        """Key words, slots (extents behind them) and reaches of all values; false if one has to go the slow way."""
         n = self.module.function("read_values", [("state", PTR), ("shape", PTR), ("args", PTR), ("key", PTR),
-                                                 ("slots", PTR), ("reaches", PTR)], I1)
+                                                 ("slots", PTR), ("reaches", PTR)], I1, inline=True)
         state, shape, args, key, slots, reaches = n.params
         rules, params = n.get(state, Launcher.RULES, PTR), n.get(state, Launcher.PARAMS)
         used = n.variable(0)
@@ -125,14 +128,27 @@ class LauncherCode:
             n.when(n.is_("eq", result, 0), lambda: n.leave(0))
             n.when(n.is_("eq", result, 1), lambda: n.increase(used))
 
-        n.count(0, n.get(shape, Shape.VALUES), one)
+        values = n.get(shape, Shape.VALUES)
+        n.count(0, values, one)
+
+        def extent(k: Value) -> None:
+            reach = n.at(reaches, n.mul(k, Reach.SIZE))
+
+            def append() -> None:
+                for offset in (Reach.LOW, Reach.HIGH):
+                    n.put(n.item(slots, n.read(used)), 0, n.get(reach, offset))
+                    n.increase(used)
+
+            n.when(n.is_("ne", n.get(reach, Reach.FLAGS), 0), append)
+
+        n.count(0, values, extent)
         n.end(1)
 
     # -- which kernel
 
     def _find_spec(self) -> None:
         """The specialisation with this key, or null."""
-        n = self.module.function("find_spec", [("state", PTR), ("shape", PTR), ("key", PTR)], PTR)
+        n = self.module.function("find_spec", [("state", PTR), ("shape", PTR), ("key", PTR)], PTR, inline=True)
         state, shape, key = n.params
         spec = n.variable(n.get(state, Launcher.SPECS, PTR))
         options, words = n.get(shape, Shape.OPTIONS), n.mul(n.get(shape, Shape.VALUES), 2)
@@ -151,14 +167,14 @@ class LauncherCode:
 
     def _hold(self) -> None:
         """Whether every name that the specialisation's code read is still bound to the same object."""
-        n = self.module.function("hold", [("spec", PTR)], I1)
+        n = self.module.function("hold", [("spec", PTR)], I1, inline=True)
         at = n.variable(n.get(n.params[0], Spec.GUARDS, PTR))
 
         def word(offset: int) -> Value:
             return n.get(n.read(at), offset, PTR)
 
         def name(_: Value) -> None:
-            n.when(n.is_("ne", n.call("PyDict_GetItem", word(0), word(8)), word(16)), lambda: n.leave(0))
+            n.when(n.is_("ne", n.call("PyDict_GetItemWithError", word(0), word(8)), word(16)), lambda: n.leave(0))
             n.write(at, n.at(n.read(at), 24))
 
         def cell(_: Value) -> None:
@@ -175,7 +191,7 @@ class LauncherCode:
 
     def _facts(self) -> None:
         """disjoint + 2 * wide for these arguments, or -1 if a read-only array would be written."""
-        n = self.module.function("facts", [("spec", PTR), ("values", I64), ("reaches", PTR)], I64)
+        n = self.module.function("facts", [("spec", PTR), ("values", I64), ("reaches", PTR)], I64, inline=True)
         spec, values, reaches = n.params
         written = n.get(spec, Spec.WRITTEN, PTR)
         wide = n.variable(0)
@@ -209,7 +225,7 @@ class LauncherCode:
 
     def _sizes_of(self) -> None:
         """The three sizes of a tuple of exact ints; 1, or 0 if it has to go the slow way."""
-        n = self.module.function("sizes_of", [("grid", PTR), ("sizes", PTR)], I64)
+        n = self.module.function("sizes_of", [("grid", PTR), ("sizes", PTR)], I64, inline=True)
         grid, sizes = n.params
         n.when(n.is_("ne", n.get(grid, OB_TYPE, PTR), self.tuple_type), lambda: n.leave(0))
         count = n.call("PyTuple_Size", grid)
@@ -232,32 +248,73 @@ class LauncherCode:
     def _grid_of(self) -> None:
         """The sizes of a grid, which may be a function of the arguments by name; -1 with a Python error, as above."""
         n = self.module.function("grid_of", [("state", PTR), ("shape", PTR), ("args", PTR), ("grid", PTR),
-                                             ("sizes", PTR)], I64)
-        state, shape, args, grid, sizes = n.params
+                                             ("reaches", PTR), ("sizes", PTR)], I64)
+        state, shape, args, grid, reaches, sizes = n.params
         kind = n.get(grid, OB_TYPE, PTR)
         n.when(n.is_("eq", kind, self.tuple_type), lambda: n.leave(n.call("sizes_of", grid, sizes)))
         n.when(n.is_("eq", n.call("PyCallable_Check", grid), 0), lambda: n.leave(0))
-        meta = n.call("PyDict_New")
+        meta = n.call("take_meta", state, shape, args)
         n.when(self._is_null(n, meta), lambda: n.leave(-1))
-        names = n.get(state, Launcher.NAMES, PTR)
-
-        def failed() -> None:
-            n.call("Py_DecRef", meta)
-            n.leave(-1)
-
-        def entry(k: Value) -> None:
-            put = n.call("PyDict_SetItem", meta, n.call("PyTuple_GetItem", names, k), n.call("source", shape, k, args))
-            n.when(n.is_("ne", put, 0), failed)
-
-        n.count(0, n.get(state, Launcher.PARAMS), entry)
         argument = n.f.alloca(PTR, align=8)
         n.put(argument, 0, meta)
         answer = n.call("PyObject_Vectorcall", grid, argument, 1, constant(PTR, 0))
-        n.call("Py_DecRef", meta)
+        n.call("give_meta", state, meta, reaches)
         n.when(self._is_null(n, answer), lambda: n.leave(-1))
         result = n.call("sizes_of", answer, sizes)
         n.call("Py_DecRef", answer)
         n.end(result)
+
+    def _take_meta(self) -> None:
+        """A dict of the arguments by name, the last launch's if there is one; null with a Python error."""
+        n = self.module.function("take_meta", [("state", PTR), ("shape", PTR), ("args", PTR)], PTR)
+        state, shape, args = n.params
+        names, count = n.get(state, Launcher.NAMES, PTR), n.get(state, Launcher.PARAMS)
+        meta = n.variable(n.get(state, Launcher.META, PTR))
+        n.put(state, Launcher.META, constant(PTR, 0))
+
+        def failed() -> None:
+            n.call("Py_DecRef", n.read(meta))
+            n.leave(0)
+
+        def entry(k: Value) -> None:
+            put = n.call("PyDict_SetItem", n.read(meta), n.call("PyTuple_GetItem", names, k),
+                         n.call("source", shape, k, args))
+            n.when(n.is_("ne", put, 0), failed)
+
+        def fill(stop: Jump, again: Jump) -> None:
+            def fresh() -> None:
+                n.write(meta, n.call("PyDict_New"))
+                n.when(self._is_null(n, n.read(meta)), lambda: n.leave(0))
+
+            n.when(self._is_null(n, n.read(meta)), fresh)
+            n.count(0, count, entry)
+            n.when(n.is_("eq", n.call("PyDict_Size", n.read(meta)), count), stop)
+            n.call("Py_DecRef", n.read(meta))       # a grid function has put names of its own into it
+            n.write(meta, constant(PTR, 0))
+
+        n.loop(fill)
+        n.end(n.read(meta))
+
+    def _give_meta(self) -> None:
+        """Keep the dict for the next launch, without the tensors, unless the grid function keeps it."""
+        n = self.module.function("give_meta", [("state", PTR), ("meta", PTR), ("reaches", PTR)])
+        state, meta, reaches = n.params
+
+        def drop() -> None:
+            n.call("Py_DecRef", meta)
+            n.leave()
+
+        shared = n.is_("ne", n.get(meta, 0, I32), 1)        # the reference count, of which 32 bits count
+        n.when(n.either(shared, n.is_("ne", n.get(state, Launcher.META), 0)), drop)
+        names = n.get(state, Launcher.NAMES, PTR)
+
+        def forget(k: Value) -> None:
+            n.when(n.is_("ne", n.get(n.at(reaches, n.mul(k, Reach.SIZE)), Reach.FLAGS), 0),
+                   lambda: n.call("PyDict_SetItem", meta, n.call("PyTuple_GetItem", names, k), self.values.none))
+
+        n.count(0, n.get(state, Launcher.PARAMS), forget)
+        n.put(state, Launcher.META, meta)
+        n.end()
 
     # -- the call
 
@@ -283,12 +340,11 @@ class LauncherCode:
         n.end(result)
 
     def _run_spec(self) -> None:
-        """Launch; the compiled kernel as a new reference, or null with a Python error."""
+        """Launch; the reference to the compiled kernel is passed on to the caller, or dropped with a Python error."""
         n = self.module.function("run_spec", [("state", PTR), ("record", PTR), ("compiled", PTR), ("slots", PTR),
-                                              ("sizes", PTR)], PTR)
+                                              ("sizes", PTR)], PTR, inline=True)
         state, record, compiled, slots, sizes = n.params
         frame = n.f.alloca(I64, Frame.SIZE // 8)
-        n.call("Py_IncRef", compiled)       # it must outlive the launch, whoever drops it meanwhile
         x, y, z = (n.get(sizes, 8 * k) for k in range(3))
         code = n.call("launch", record, slots, x, y, z, frame)
         n.when(n.is_("eq", code, 0), lambda: n.leave(compiled))
@@ -313,7 +369,7 @@ class LauncherCode:
         bound, args, flagged, names = n.params
         positional = n.both(flagged, _NARGS)
         state, grid = n.get(bound, Bound.STATE, PTR), n.get(bound, Bound.GRID, PTR)
-        tables = Tables(n.f.alloca(I64, 2 * _MOST), n.f.alloca(I64, _MOST), n.f.alloca(I64, 3 * _MOST),
+        tables = Tables(n.f.alloca(I64, 2 * _MOST), n.f.alloca(I64, 3 * _MOST), n.f.alloca(I64, 3 * _MOST),
                         n.f.alloca(I64, 3))
 
         def slowly(key: Value | int = 0) -> None:
@@ -337,23 +393,32 @@ class LauncherCode:
         pair = n.at(n.at(spec, Spec.KERNELS), n.mul(facts, 16))
         record, compiled = n.get(pair, 0, PTR), n.get(pair, 8, PTR)
         n.when(self._is_null(n, record), lambda: slowly(key))
-        known = n.call("grid_of", state, shape, args, grid, tables.sizes)
-        n.when(n.is_("slt", known, 0), lambda: n.leave(0))
-        n.when(n.is_("eq", known, 0), slowly)
+        n.call("Py_IncRef", compiled)       # it must outlive the launch, whatever Python code does from here on
+        known = n.call("grid_of", state, shape, args, grid, tables.reaches, tables.sizes)
+
+        def without_grid() -> None:
+            n.call("Py_DecRef", compiled)
+            n.when(n.is_("slt", known, 0), lambda: n.leave(0))
+            slowly()
+
+        n.when(n.is_("sle", known, 0), without_grid)
         n.end(n.call("run_spec", state, record, compiled, tables.slots, tables.sizes))
 
     # -- bound launchers
 
     def _drop(self) -> None:
-        """The deallocator of bound launchers: the memory of one is kept for the next."""
+        """The deallocator of bound launchers: one is kept for the next, whole but for what it refers to."""
         n = self.module.function("drop", [("self", PTR)], public=True)
         bound, = n.params
         state, kernel = n.get(bound, Bound.STATE, PTR), n.get(bound, Bound.KERNEL, PTR)
         grid, kind = n.get(bound, Bound.GRID, PTR), n.get(bound, OB_TYPE, PTR)
-        n.when(self._is_null(n, n.get(state, Launcher.FREE, PTR)), lambda: n.put(state, Launcher.FREE, bound),
-               lambda: n.call("PyObject_Free", bound))
+
+        def free() -> None:
+            n.call("PyObject_Free", bound)
+            n.call("Py_DecRef", kind)
+
+        n.when(self._is_null(n, n.get(state, Launcher.FREE, PTR)), lambda: n.put(state, Launcher.FREE, bound), free)
         n.call("Py_DecRef", grid)
-        n.call("Py_DecRef", kind)
         n.call("Py_DecRef", kernel)     # the last: the state is the kernel's
         n.end()
 
@@ -364,14 +429,19 @@ class LauncherCode:
         state = n.call("PyLong_AsVoidPtr", own)
         memory = n.variable(n.get(state, Launcher.FREE, PTR))
         n.put(state, Launcher.FREE, constant(PTR, 0))
-        n.when(self._is_null(n, n.read(memory)), lambda: n.write(memory, n.call("PyObject_Malloc", Bound.SIZE)))
-        n.when(self._is_null(n, n.read(memory)), lambda: n.leave(n.call("PyErr_NoMemory")))
-        bound = n.call("PyObject_Init", n.read(memory), n.get(state, Launcher.BOUND_TYPE, PTR))
+
+        def new() -> None:
+            n.write(memory, n.call("PyObject_Malloc", Bound.SIZE))
+            n.when(self._is_null(n, n.read(memory)), lambda: n.leave(n.call("PyErr_NoMemory")))
+            n.call("PyObject_Init", n.read(memory), n.get(state, Launcher.BOUND_TYPE, PTR))
+            n.put(n.read(memory), Bound.VECTORCALL, Value(PTR, "@call"))
+            n.put(n.read(memory), Bound.STATE, state)
+
+        n.when(self._is_null(n, n.read(memory)), new, lambda: n.put(n.read(memory), 0, 1))     # one reference again
+        bound = n.read(memory)
         kernel, grid = n.get(args, 0, PTR), n.get(args, 8, PTR)
         n.call("Py_IncRef", kernel)
         n.call("Py_IncRef", grid)
-        n.put(bound, Bound.VECTORCALL, Value(PTR, "@call"))
-        n.put(bound, Bound.STATE, state)
         n.put(bound, Bound.GRID, grid)
         n.put(bound, Bound.KERNEL, kernel)
         n.end(bound)

@@ -9,10 +9,9 @@ Tests: tests/runtime/test_native_launch.py.
 from __future__ import annotations
 
 from tilewright.targets.cpu.host.native import Native, NativeModule
-from tilewright.targets.cpu.host.records import Launcher, Reach, Rule, Tag, Types
+from tilewright.targets.cpu.host.records import OB_TYPE, Launcher, Reach, Rule, Tag, Types
 from tilewright.targets.llvm.types import DOUBLE, FLOAT, I16, I32, I64, PTR, VOID, Value, constant
 
-OB_TYPE = 8                 # of every object, CPython with its lock (the stable ABI)
 WIDE_ELEMENTS = 2**30       # runtime.launch says the same
 _RECORDS_RO = 0x1C          # PyBUF_RECORDS_RO: strides and format, also of read-only arrays
 _DL_CPU = 1
@@ -59,7 +58,7 @@ class ValueCode:
     def _reach(self) -> None:
         """The bytes that a strided tensor reaches; `unit` is what strides count, null strides are row-major."""
         n = self.module.function("reach", [("address", I64), ("dims", I64), ("shape", PTR), ("strides", PTR),
-                                           ("size", I64), ("unit", I64), ("out", PTR)])
+                                           ("size", I64), ("unit", I64), ("out", PTR)], inline=True)
         address, dims, shape, strides, size, unit, out = n.params
         low, high = n.variable(address), n.variable(address)
         dense = n.variable(size)
@@ -93,7 +92,7 @@ class ValueCode:
     def _tensor_key(self) -> None:
         """Key words of a tensor, and its slot."""
         n = self.module.function("tensor_key", [("address", I64), ("element", I32), ("rule", I64), ("key", PTR),
-                                                ("slot", PTR)])
+                                                ("slot", PTR)], inline=True)
         address, element, rule, key, slot = n.params
         aligned = n.both(n.is_("eq", n.both(address, 15), 0), n.is_("ne", n.both(rule, Rule.BY_ALIGNMENT), 0))
         tag = n.either(n.op("shl", n.widen(element), 16), n.pick(aligned, Tag.TENSOR | Tag.DIVISIBLE, Tag.TENSOR))
@@ -105,7 +104,7 @@ class ValueCode:
     def _read_described(self) -> None:
         """A torch tensor, by the function of the DLPack exchange API; 1, or 0 if it has to go the slow way."""
         n = self.module.function("read_described", [("thing", PTR), ("describe", PTR), ("rule", I64), ("key", PTR),
-                                                    ("slot", PTR), ("reach", PTR)], I64)
+                                                    ("slot", PTR), ("reach", PTR)], I64, inline=True)
         thing, describe, rule, key, slot, reach = n.params
         n.when(n.is_("eq", n.as_int(describe), 0), lambda: n.leave(0))
         tensor = n.f.alloca(I64, _DL_SIZE // 8, align=8)
@@ -151,7 +150,7 @@ class ValueCode:
 
     def _read_int(self) -> None:
         """The value of an exact int; false if 64 bits do not hold it."""
-        n = self.module.function("read_int", [("thing", PTR), ("out", PTR)], I32)
+        n = self.module.function("read_int", [("thing", PTR), ("out", PTR)], I32, inline=True)
         thing, out = n.params
         overflow = n.f.alloca(I32, align=8)
         n.put(out, 0, n.call("PyLong_AsLongLongAndOverflow", thing, overflow))
@@ -159,7 +158,7 @@ class ValueCode:
 
     def _read_constant(self) -> None:
         """Key words of a compile-time value: ints and floats by value, everything else by identity."""
-        n = self.module.function("read_constant", [("thing", PTR), ("key", PTR)])
+        n = self.module.function("read_constant", [("thing", PTR), ("key", PTR)], inline=True)
         thing, key = n.params
         kind = n.get(thing, OB_TYPE, PTR)
 
@@ -184,7 +183,8 @@ class ValueCode:
 
     def _read_number(self) -> None:
         """A run-time number or None: 1 with a slot, 2 without one, 0 if it has to go the slow way."""
-        n = self.module.function("read_number", [("thing", PTR), ("rule", I64), ("key", PTR), ("slot", PTR)], I64)
+        n = self.module.function("read_number", [("thing", PTR), ("rule", I64), ("key", PTR), ("slot", PTR)], I64,
+                                 inline=True)
         thing, rule, key, slot = n.params
         kind = n.get(thing, OB_TYPE, PTR)
 
@@ -221,7 +221,7 @@ class ValueCode:
     def _read_value(self) -> None:
         """Key words, slot and reach of one value: 1 with a slot, 2 without one, 0 if it has to go the slow way."""
         n = self.module.function("read_value", [("state", PTR), ("thing", PTR), ("rule", I64), ("key", PTR),
-                                                ("slot", PTR), ("reach", PTR)], I64)
+                                                ("slot", PTR), ("reach", PTR)], I64, inline=True)
         state, thing, rule, key, slot, reach = n.params
         n.put(reach, Reach.FLAGS, 0)
 

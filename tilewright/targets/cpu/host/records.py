@@ -10,6 +10,7 @@ cache line each, the ranges of program ids that its participants own.
 from __future__ import annotations
 
 WORD = 8
+OB_TYPE = 8     # where an object's type is: CPython with its lock, the stable ABI
 
 
 class Frame:
@@ -69,7 +70,8 @@ class Launcher:
 
     SLOW, FAIL, VARIABLE, NOTHING, NAMES = 0, 8, 16, 24, 32
     PARAMS, RULES, TYPES, SHAPES, SPECS, FREE, BOUND_TYPE = 40, 48, 56, 64, 72, 80, 88
-    SIZE = 96
+    META = 96               # the dict of the last function as grid
+    SIZE = 104
     MOST_VALUES = 64        # parameters and options of a launch
     MOST_INDEX = 4096       # a source word below this is an index, else an object's address
 
