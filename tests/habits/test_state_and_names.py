@@ -25,6 +25,8 @@ IMPORTS_LATE: Mapping[str, str] = {
     "tilewright/runtime/build.py": "a kernel from the disk cache needs no compiler",
     "tilewright/runtime/jit.py": "the compiler and the eager engine are loaded by the first launch that needs them",
     "tilewright/targets/cpu/target.py": "a kernel from the disk cache is loaded without what generates code",
+    "tilewright/targets/cpu/host/choice.py": "only the host that is chosen is loaded",
+    "tilewright/targets/cpu/host/library.py": "the writer of the pool's text is loaded when no stored code is found",
     "tilewright/testing/report.py": "pandas and matplotlib are extras, needed by those who ask for a plot",
 }
 
