@@ -76,7 +76,7 @@ class CpuTarget(Target):
 
     def compile(self, module: Module, options: Options) -> CodeObject:
         from tilewright.targets.cpu.generate import generate
-        generated = generate(module, self.machine.isa, vector_bits(self.machine))
+        generated = generate(module, self.machine.isa, vector_bits(self.machine), options.check_bounds)
         binary = self._compiler.compile(Request(generated.text, self.machine), module.entry_name)
         return CodeObject(self.name, module.entry_name, binary, {"llir": generated.text}, generated.metadata)
 
