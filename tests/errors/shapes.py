@@ -68,4 +68,4 @@ def axis_out_of_range(x):
 @case(x="*fp32", n="i32")
 def element_by_index(x, n):
     a = tl.arange(0, 16)
-    tl.store(x, a[0])  # error: CompilationError: unsupported tensor index
+    tl.store(x, a[n])  # error: CompilationError: unsupported tensor index

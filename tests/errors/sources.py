@@ -7,7 +7,7 @@ of_lambda = case(lambda x: x, x="*fp32")  # error: SourceNotFoundError: a lambda
 executed = TextCase("executed", """
 def kernel(x):  # error: SourceNotFoundError: give the text: jit(source=...)
     return x
-""")
+""", forget=True)
 
 text_of_another = TextCase("text_of_another", """
 def kernel(x):  # error: SourceNotFoundError: the text given as `source` has 0 definitions of it

@@ -83,7 +83,7 @@ def test_source_begins_at_def_and_keeps_strings():
 
 def test_decorating_is_lazy_and_the_missing_source_is_said_on_use():
     names = {}
-    exec("def made(x):\n    return x\n", names)
+    exec("\n".join(["def made(x):", "    return x"]), names)      # a text that nobody has kept
     fn = SourceFunction(names["made"])
     assert [p.name for p in fn.params] == ["x"] and hash(fn) and fn
     with pytest.raises(SourceNotFoundError, match=r"cannot compile made: .*give the text: jit\(source=...\)") as caught:

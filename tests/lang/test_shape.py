@@ -45,13 +45,26 @@ class TestIndexing:
         assert trace(lambda b, x: x[None, None], "fp32").result.shape == (1, 1)
 
     def test_what_is_no_index(self):
-        for index in (0, slice(0, 2), Ellipsis, slice(None, None, 2), tl.constexpr(1)):
+        for index in (Ellipsis, True, 1.0, slice(0, 2.0)):
             with pytest.raises(TypeError, match="unsupported tensor index"):
                 trace(lambda b, x: x[index], "fp32[4]")
         with pytest.raises(TypeError, match="unsupported tensor index"):
             trace(lambda b, x, i: x[i], "fp32[4]", "int32")
         with pytest.raises(ValueError, match=r"too many indices: fp32.* has 1 dimensions"):
             trace(lambda b, x: x[:, :], "fp32[4]")
+        with pytest.raises(ValueError, match=r"index 4 is out of range for dimension 0"):
+            trace(lambda b, x: x[4], "fp32[4, 2]")
+        with pytest.raises(ValueError, match=r"the slice 3:3 of dimension 1 .* is empty"):
+            trace(lambda b, x: x[:, 3:3], "fp32[4, 8]")
+
+    @pytest.mark.parametrize("index", [0, -1, (slice(None), 3), (1, 2), (None, 0), (slice(1, 3), None, slice(2, 8, 3)),
+                                       slice(None, None, -1), (slice(None), slice(6, 1, -2)), (tl.constexpr(2), None),
+                                       slice(tl.constexpr(1), None)])
+    def test_parts_of_a_tile_as_in_numpy(self, index):
+        x = np.arange(32).reshape(4, 8)
+        plain = tuple(slice(tl.core._unwrap_if_constexpr(p.start), p.stop, p.step) if isinstance(p, slice)
+                      else tl.core._unwrap_if_constexpr(p) for p in (index if isinstance(index, tuple) else (index,)))
+        np.testing.assert_array_equal(evaluate(lambda b, t: t[index], (x, "int32")), x[plain])
 
     def test_of_tuples(self):
         assert semantic.subscript(None, tl.tuple((1, 2, 3)), tl.constexpr(-1)) == 3

@@ -47,6 +47,7 @@ from tilewright.language.math import (
     umulhi,
 )
 from tilewright.language.memory_ops import load, store
+from tilewright.language.ordering import bitonic_merge, flip, gather, histogram, sort, topk
 from tilewright.language.pending import PENDING
 from tilewright.language.random import (
     pair_uniform_to_normal,
@@ -115,19 +116,19 @@ from tilewright.language.types import (
 __all__ = [
     "PENDING", "TRITON_MAX_TENSOR_NUMEL", "PropagateNan", "abs", "add", "arange", "argmax", "argmin",
     "associative_scan", "assume", "atomic_add", "atomic_and", "atomic_cas", "atomic_load", "atomic_max", "atomic_min",
-    "atomic_or", "atomic_store", "atomic_xchg", "atomic_xor", "base_type", "base_value", "bfloat16", "block_type",
-    "broadcast", "broadcast_to", "cast", "cat", "cdiv", "ceil", "clamp", "condition", "const", "constexpr",
-    "constexpr_type", "core", "cos", "cumprod", "cumsum", "debug_barrier", "device_assert", "device_print", "div_rn",
-    "dot", "dtype", "erf", "exp", "exp2", "expand_dims", "extra", "fdiv", "float8e4b8", "float8e4b15", "float8e4nv",
-    "float8e5", "float8e5b16", "float16", "float32", "float64", "floor", "fma", "full", "int1", "int8", "int16",
-    "int32", "int64", "interleave", "join", "load", "log", "log2", "math", "max", "max_constancy", "max_contiguous",
-    "maximum", "min", "minimum", "mul", "multiple_of", "num_programs", "pair_uniform_to_normal", "permute", "philox",
-    "philox_impl", "pi32_t", "pointer_type", "program_id", "rand", "rand4x", "randint", "randint4x", "randn", "randn4x",
-    "random", "range", "ravel", "reduce", "reduce_or", "reshape", "rsqrt", "semantic", "sigmoid", "sin", "softmax",
-    "split", "sqrt", "sqrt_rn", "squeeze", "standard", "static_assert", "static_print", "static_range", "store",
-    "str_to_ty", "sub", "sum", "swizzle2d", "tensor", "to_tensor", "trans", "tuple", "tuple_type", "uint8", "uint16",
-    "uint32", "uint64", "uint_to_uniform_float", "umulhi", "unsqueeze", "view", "void", "where", "xor_sum", "zeros",
-    "zeros_like",
+    "atomic_or", "atomic_store", "atomic_xchg", "atomic_xor", "base_type", "base_value", "bfloat16", "bitonic_merge",
+    "block_type", "broadcast", "broadcast_to", "cast", "cat", "cdiv", "ceil", "clamp", "condition", "const",
+    "constexpr", "constexpr_type", "core", "cos", "cumprod", "cumsum", "debug_barrier", "device_assert", "device_print",
+    "div_rn", "dot", "dtype", "erf", "exp", "exp2", "expand_dims", "extra", "fdiv", "flip", "float8e4b8", "float8e4b15",
+    "float8e4nv", "float8e5", "float8e5b16", "float16", "float32", "float64", "floor", "fma", "full", "gather",
+    "histogram", "int1", "int8", "int16", "int32", "int64", "interleave", "join", "load", "log", "log2", "math", "max",
+    "max_constancy", "max_contiguous", "maximum", "min", "minimum", "mul", "multiple_of", "num_programs",
+    "pair_uniform_to_normal", "permute", "philox", "philox_impl", "pi32_t", "pointer_type", "program_id", "rand",
+    "rand4x", "randint", "randint4x", "randn", "randn4x", "random", "range", "ravel", "reduce", "reduce_or", "reshape",
+    "rsqrt", "semantic", "sigmoid", "sin", "softmax", "sort", "split", "sqrt", "sqrt_rn", "squeeze", "standard",
+    "static_assert", "static_print", "static_range", "store", "str_to_ty", "sub", "sum", "swizzle2d", "tensor",
+    "to_tensor", "topk", "trans", "tuple", "tuple_type", "uint8", "uint16", "uint32", "uint64", "uint_to_uniform_float",
+    "umulhi", "unsqueeze", "view", "void", "where", "xor_sum", "zeros", "zeros_like",
 ]
 
 

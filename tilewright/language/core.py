@@ -42,6 +42,7 @@ from tilewright.language.errors import (
 )
 from tilewright.language.hints import max_constancy, max_contiguous, multiple_of
 from tilewright.language.memory_ops import load, store
+from tilewright.language.ordering import bitonic_merge, flip, gather, histogram, sort, topk
 from tilewright.language.pending import PENDING
 from tilewright.language.ranges import condition, range, static_range
 from tilewright.language.reduction import reduce
@@ -130,6 +131,7 @@ __all__ = [
     "base_type",
     "base_value",
     "bfloat16",
+    "bitonic_merge",
     "block_type",
     "broadcast",
     "broadcast_to",
@@ -149,6 +151,7 @@ __all__ = [
     "dot",
     "dtype",
     "expand_dims",
+    "flip",
     "float8e4b8",
     "float8e4b15",
     "float8e4nv",
@@ -159,7 +162,9 @@ __all__ = [
     "float64",
     "from_ir_type",
     "full",
+    "gather",
     "get_int_dtype",
+    "histogram",
     "int1",
     "int8",
     "int16",
@@ -186,6 +191,7 @@ __all__ = [
     "ravel",
     "reduce",
     "reshape",
+    "sort",
     "split",
     "squeeze",
     "static_assert",
@@ -196,6 +202,7 @@ __all__ = [
     "tensor",
     "tensor_member",
     "to_tensor",
+    "topk",
     "trans",
     "tuple",
     "tuple_type",

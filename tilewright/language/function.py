@@ -4,6 +4,7 @@ A `SourceFunction` knows its parameters, the names that it can see, and its synt
 and columns, whatever the function is nested in.  Decorating is cheap: neither the signature nor the source is looked
 at before the first use, so a function whose source cannot be found can be defined; `SourceNotFoundError` is raised
 when it is compiled.  Sources are files, notebook cells and whatever else `linecache` knows, or the text in `source=`.
+Only for a function that is in no file (`python -c`, `exec`) is the text looked for at once, see `source_text`.
 
 This module is below the rest of `language`, so it knows the class `constexpr` by its name only.
 Tests: tests/frontend/test_function.py.
@@ -17,12 +18,13 @@ import inspect
 import linecache
 import textwrap
 import types
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, NoReturn
 
 from tilewright.diagnostics import Location, SourceNotFoundError
+from tilewright.language.source_text import found_text, is_in_no_file
 
 Name = str | int
 
@@ -95,6 +97,8 @@ class SourceFunction:
             raise TypeError(f"{fn.__qualname__}: a @jit function cannot take **keywords; name the parameters")
         self.fn = fn
         self.noinline = noinline
+        if source is None and is_in_no_file(fn.__code__):
+            source = found_text(fn.__code__)
         self.given_source = source
         self._unspecialized = frozenset(do_not_specialize)
         self._unaligned = frozenset(do_not_specialize_on_alignment)
@@ -198,6 +202,9 @@ class SourceFunction:
             self._not_found("a lambda cannot be compiled", "write it as a function with `def`")
         if self.given_source is not None:
             return self._parse_given(self.given_source)
+        if is_in_no_file(self.fn.__code__):
+            self._not_found(f"its source is not to be found: {self.file} is no file, and no text that is at hand "
+                            "compiles to it", "define it in a file or a notebook, or give the text: jit(source=...)")
         linecache.checkcache(self.file)
         lines = linecache.getlines(self.file, self.globals)
         first = self.fn.__code__.co_firstlineno
@@ -243,11 +250,14 @@ def _definition_at(lines: Sequence[str], first: int, name: str) -> ast.FunctionD
     Only the function's own lines are parsed.  They keep their indentation, below an `if`, so columns stay true and
     strings over several lines stay as they are.
     """
-    try:
-        block = inspect.getblock(list(lines[first - 1:]))
-        head, shift = ("if True:\n", first - 2) if block[0][:1] in " \t" else ("", first - 1)
-        module = ast.parse(head + "".join(block))
-    except (SyntaxError, IndentationError):
+    head, shift = ("if True:\n", first - 2) if lines[first - 1][:1] in (" ", "\t") else ("", first - 1)
+    for end in _possible_ends(lines, first):
+        try:
+            module = ast.parse(head + "".join(lines[first - 1:end]))
+            break
+        except SyntaxError:
+            continue
+    else:
         return None
     body = module.body[0].body if head and isinstance(module.body[0], ast.If) else module.body
     node = body[0] if body else None
@@ -255,6 +265,25 @@ def _definition_at(lines: Sequence[str], first: int, name: str) -> ast.FunctionD
         return None
     ast.increment_lineno(node, shift)
     return node if min([node.lineno, *(d.lineno for d in node.decorator_list)]) == first else None
+
+
+def _possible_ends(lines: Sequence[str], first: int) -> Iterator[int]:
+    """Lines before which the block that begins at line `first` may end, the nearest first.
+
+    It ends before a line that is not indented more than its first one.  Such a line may also be inside brackets or a
+    string, but a block that is cut there is no Python, so the first end that gives Python is right.  (`inspect` finds
+    it by tokens, which takes milliseconds at first.)
+    """
+    margin = _indent(lines[first - 1])
+    for number in range(first, len(lines)):
+        text = lines[number].lstrip()
+        if text and text[0] != "#" and _indent(lines[number]) <= margin:
+            yield number
+    yield len(lines)
+
+
+def _indent(line: str) -> int:
+    return len(line.expandtabs()) - len(line.expandtabs().lstrip())
 
 
 class ConstexprFunction:

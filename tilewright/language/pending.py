@@ -15,7 +15,7 @@ from tilewright.language.errors import NotYetImplementedError
 # name: what can be done meanwhile ("" if nothing)
 _NAMES: dict[str, str] = {
     "atomic_poll": "",
-    "sort": "", "topk": "", "bitonic_merge": "", "flip": "", "gather": "", "histogram": "",
+
     "dot_scaled": "", "map_elementwise": "write the tile operations directly",
     "inline_asm_elementwise": "", "expect_zero": "", "aggregate_replace": "",
     "make_block_ptr": "use pointers with a mask", "advance": "use pointers with a mask",
@@ -23,8 +23,7 @@ _NAMES: dict[str, str] = {
     "store_tensor_descriptor": "use pointers with a mask",
 }
 _METHODS = ("advance",
-            "atomic_poll",
-            "flip", "gather", "histogram", "sort")
+            "atomic_poll")
 
 
 def pending(name: str, cure: str = "") -> Builtin:

@@ -18,6 +18,7 @@ from tilewright.language.builder import Builder
 from tilewright.language.constexpr import constexpr, unwrap
 from tilewright.language.errors import IncompatibleTypeErrorImpl, LanguageTypeError, LanguageValueError
 from tilewright.language.promotion import promote
+from tilewright.language.shape_ops import make_reshape, make_slice
 from tilewright.language.tensor import tensor
 from tilewright.language.tuples import tuple
 from tilewright.language.types import Scalar, base_type, dtype, make_type
@@ -111,23 +112,66 @@ truth = comparison.truth
 
 
 def subscript(builder: Builder, x: Any, index: Any) -> Any:
-    """`x[index]`: of a tile only None (a new dimension) and `:`; of tuples a compile-time int or slice."""
+    """`x[index]`: of a tile None (a new dimension), `:`, compile-time ints and slices; of tuples an int or slice."""
     value = unwrap(x)
     if not isinstance(value, tensor):
         return _subscript_python(x, value, index)
     items = unwrap(index)
     parts = list(items) if isinstance(items, builtins.tuple | list) else [items]
-    for axis, part in enumerate(unwrap(p) for p in parts):
+    axis = 0
+    for part in (unwrap(p) for p in parts):
+        sizes = shape(value)
         if part is None:
-            sizes = shape(value)
             value = emit(builder, "expand_dims", (value,),
                          make_type((*sizes[:axis], 1, *sizes[axis:]), value.dtype), {"axis": axis})
-        elif not _is_full_slice(part):
-            raise LanguageTypeError(f"unsupported tensor index: {_show_index(part)}; a tile is indexed by `:` and None "
-                                    "only. To pick elements load them at other addresses, or use tl.where and tl.sum")
-        elif axis >= len(shape(value)):
+            axis += 1
+            continue
+        bounds = _index_bounds(part)
+        if axis >= len(sizes):
             raise LanguageValueError(f"too many indices: {unwrap(x)} has {len(shape(unwrap(x)))} dimensions")
+        if isinstance(bounds, int):
+            value = _picked(builder, value, axis, bounds)
+        else:
+            value = _cut(builder, value, axis, bounds)
+            axis += 1
     return value
+
+
+def _index_bounds(part: Any) -> int | slice:
+    """An index of a tile: a compile-time int or slice."""
+    if isinstance(part, slice):
+        bounds = [unwrap(p) for p in (part.start, part.stop, part.step)]
+        if all(b is None or _is_int(b) for b in bounds):
+            return slice(*bounds)
+    elif _is_int(part):
+        return int(part)
+    raise LanguageTypeError(f"unsupported tensor index: {_show_index(part)}; a tile is indexed by `:`, None and ints "
+                            "or slices known at compile time. To pick elements by a run-time index use tl.gather, or "
+                            "load them at other addresses")
+
+
+def _is_int(value: Any) -> bool:
+    return hasattr(value, "__index__") and not isinstance(value, bool | tensor)
+
+
+def _picked(builder: Builder, x: tensor, axis: int, index: int) -> tensor:
+    """One index of a dimension, which goes away."""
+    sizes = shape(x)
+    if not -sizes[axis] <= index < sizes[axis]:
+        raise LanguageValueError(f"index {index} is out of range for dimension {axis} of {x}, whose size is "
+                                 f"{sizes[axis]}")
+    one = make_slice(builder, x, axis, index % sizes[axis], 1, 1)
+    return make_reshape(builder, one, sizes[:axis] + sizes[axis + 1:])
+
+
+def _cut(builder: Builder, x: tensor, axis: int, bounds: slice) -> tensor:
+    """Part of a dimension, as Python's slices have it."""
+    chosen = range(shape(x)[axis])[bounds]
+    if not chosen:
+        raise LanguageValueError(f"the slice {_show_index(bounds)} of dimension {axis} of {x} is empty")
+    if len(chosen) == shape(x)[axis] and chosen.step == 1:
+        return x
+    return make_slice(builder, x, axis, chosen.start, chosen.step, len(chosen))
 
 
 def _subscript_python(x: Any, value: Any, index: Any) -> Any:
@@ -142,10 +186,6 @@ def _subscript_python(x: Any, value: Any, index: Any) -> Any:
     except (IndexError, KeyError, TypeError) as error:
         raise LanguageTypeError(f"cannot index {describe(value)} by {plain!r}: {error}") from None
     return constexpr(found) if isinstance(x, constexpr) and not isinstance(found, tensor) else found
-
-
-def _is_full_slice(part: Any) -> bool:
-    return isinstance(part, slice) and all(unwrap(p) is None for p in (part.start, part.stop, part.step))
 
 
 def _show_index(part: Any) -> str:

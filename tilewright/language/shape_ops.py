@@ -53,6 +53,13 @@ def make_reshape(builder: Builder, x: tensor, sizes: Shape) -> tensor:
     return emit(builder, "reshape", (x,), make_type(sizes, x.dtype), {"shape": sizes})
 
 
+def make_slice(builder: Builder, x: tensor, axis: int, start: int, step: int, size: int) -> tensor:
+    """The indices start, start + step, ... of one dimension."""
+    sizes = shape(x)
+    return emit(builder, "slice", (x,), make_type((*sizes[:axis], size, *sizes[axis + 1:]), x.dtype),
+                {"axis": axis, "start": start, "step": step, "size": size})
+
+
 @builtin
 def reshape(input: Any, *shape: Any, can_reorder: Any = False, _builder: Builder) -> tensor:
     """The same elements, in row-major order, in another shape: `reshape(x, (4, 8))` or `reshape(x, 4, 8)`.

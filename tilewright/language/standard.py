@@ -14,6 +14,7 @@ from tilewright.language.constexpr import constexpr, unwrap
 from tilewright.language.creation import zeros, zeros_like
 from tilewright.language.elementwise import maximum_of
 from tilewright.language.errors import LanguageTypeError
+from tilewright.language.ordering import bitonic_merge, flip, sort, topk
 from tilewright.language.reduction import argmax, argmin, max, min, reduce_or, sum, xor_sum
 from tilewright.language.scans import cumprod, cumsum
 from tilewright.language.semantic import binary
@@ -103,5 +104,6 @@ tensor_member(cdiv)
 tensor_member(sigmoid)
 tensor_member(softmax)
 
-__all__ = ["argmax", "argmin", "cdiv", "cumprod", "cumsum", "interleave", "max", "min", "ravel", "reduce_or", "sigmoid",
-           "softmax", "squeeze", "sum", "swizzle2d", "unsqueeze", "xor_sum", "zeros", "zeros_like"]
+__all__ = ["argmax", "argmin", "bitonic_merge", "cdiv", "cumprod", "cumsum", "flip", "interleave", "max", "min",
+           "ravel", "reduce_or", "sigmoid", "softmax", "sort", "squeeze", "sum", "swizzle2d", "topk", "unsqueeze",
+           "xor_sum", "zeros", "zeros_like"]

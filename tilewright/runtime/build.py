@@ -9,6 +9,7 @@ Tests: tests/runtime/test_build.py.
 from __future__ import annotations
 
 import ast
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -83,7 +84,7 @@ class Build:
             return decode_code(fields, self.guards.functions)
         from tilewright.compile import finish
         code = finish(self.lowered.with_facts(disjoint, wide), self.target, check=self._check, dump=dump)
-        self._keep(parts, encode_code(code, self.guards.functions))
+        self._keep(parts, {**encode_code(code, self.guards.functions), "made": b"%d" % time.time_ns()})
         return code
 
     def _stored(self, parts: Sequence[Part]) -> Mapping[str, bytes] | None:

@@ -16,7 +16,6 @@ Nothing here knows what is stored.  Tests: tests/runtime/test_cache.py, tests/ru
 from __future__ import annotations
 
 import os
-import re
 import stat
 import time
 import warnings
@@ -80,7 +79,8 @@ def decode(content: bytes) -> tuple[str, dict[str, bytes]]:
 def file_name(name: str, key: str) -> str:
     """Where the record of `key` is, `name` being for people."""
     data = key.encode("utf-8", "surrogatepass")
-    return f"{re.sub(r'[^A-Za-z0-9_]', '_', name)[:80]}-{zlib.crc32(data):08x}{zlib.adler32(data):08x}{SUFFIX}"
+    shown = "".join(c if c.isascii() and c.isalnum() else "_" for c in name[:80])
+    return f"{shown}-{zlib.crc32(data):08x}{zlib.adler32(data):08x}{SUFFIX}"
 
 
 class Store:

@@ -1,6 +1,7 @@
 """What a process has once, made when it is first needed: the disk cache, the compilers, the targets.
 
-Importing and decorating make none of it.  Each is made once for the knobs that it depends on.
+Importing and decorating make none of it.  Each is made once for the knobs that it depends on.  What loads a kernel
+from the disk cache is imported with this module; what compiles one is imported when one is compiled.
 Tests: tests/runtime/test_devices.py, tests/runtime/test_import.py.
 """
 
@@ -16,6 +17,7 @@ from typing import Any, TypeVar
 from tilewright.runtime.cache import Store
 from tilewright.runtime.fingerprint import compiler_key, llvm_version, processor
 from tilewright.targets.base import Target
+from tilewright.targets.cpu.target import CpuTarget
 from tilewright.targets.llvm.machine import Compiler, Machine, Request
 
 Settings = Mapping[str, Any]        # the knobs that count for a launch
@@ -55,9 +57,9 @@ class Devices:
         return made
 
     def _cpu(self, settings: Settings) -> Target:
-        from tilewright.targets.cpu.target import CpuTarget
         store = self.store(settings)
-        return CpuTarget(threads=settings["num_threads"] or None, compiler=KnownHost(self.compiler(settings), store),
+        compiler = LateCompiler(lambda: self.compiler(settings), store)
+        return CpuTarget(threads=settings["num_threads"] or None, compiler=compiler,
                          host=settings["host"], timeout_s=settings["timeout"], store=Objects(store))
 
     def _compiler(self, settings: Settings) -> Compiler:
@@ -83,35 +85,38 @@ class Objects:
         self._store.put("object", key, {"binary": data})
 
 
-class KnownHost(Compiler):
-    """A compiler that is not asked what this machine is, where an earlier process has left the answer in the cache."""
+class LateCompiler(Compiler):
+    """A compiler that is made when it has to compile.
 
-    def __init__(self, compiler: Compiler, store: Store) -> None:
-        self._compiler = compiler
+    It is not asked what this machine is where an earlier process has left the answer in the cache.
+    """
+
+    def __init__(self, make: Callable[[], Compiler], store: Store) -> None:
+        self._compiler = make
         self._store = store
 
     def prepare(self) -> None:
-        self._compiler.prepare()
+        self._compiler().prepare()
 
     def host(self) -> Machine:
         here = processor()
         if here is None:
-            return self._compiler.host()
+            return self._compiler().host()
         key = f"{here}\n{llvm_version()}"
         known = self._store.get("machine", key)
         if known is not None:
             return Machine(**{name: value.decode() for name, value in known.items()})
-        host = self._compiler.host()
+        host = self._compiler().host()
         fields = {"triple": host.triple, "cpu": host.cpu, "features": host.features, "llvm": host.llvm}
         self._store.put("machine", key, {name: value.encode() for name, value in fields.items()})
         return host
 
     def compile(self, request: Request, name: str) -> bytes:
-        return self._compiler.compile(request, name)
+        return self._compiler().compile(request, name)
 
 
 def _store_knobs(settings: Settings) -> tuple[Any, ...]:
-    return tuple(settings[name] for name in ("cache", "cache_dir", "cache_home", "cache_size"))
+    return tuple(settings[name] for name in ("disk_cache", "cache_dir", "cache_home", "cache_size"))
 
 
 def _compiler_knobs(settings: Settings) -> tuple[Any, ...]:
@@ -120,7 +125,7 @@ def _compiler_knobs(settings: Settings) -> tuple[Any, ...]:
 
 
 def _store(settings: Settings) -> Store:
-    if not settings["cache"]:
+    if not settings["disk_cache"]:
         return Store(None)
     folder = cache_folder(settings)
     if folder is None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import importlib.util
 import os
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -58,8 +57,8 @@ def llvm_version() -> str:
     found = importlib.util.find_spec("llvmlite")
     if found is None or found.origin is None:
         return "none"
-    text = (Path(found.origin).parent / "_version.py").read_text(encoding="utf-8")
-    return " ".join(re.findall(r"""= ['"]([^'"\n]+)['"]""", text))
+    lines = (Path(found.origin).parent / "_version.py").read_text(encoding="utf-8").splitlines()
+    return " ".join(line for line in lines if line.startswith("version_"))
 
 
 def compiler_key(store: Store, folder: Path = PACKAGE) -> str:

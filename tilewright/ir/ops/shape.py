@@ -162,6 +162,24 @@ def _cat(call: Call) -> tuple[Array, ...]:
 TABLE.add(OpRow("cat", _AB, _infer_cat, _cat, "a, then b, along `axis`", _NUMPY, attributes=(Attribute("axis", int),)))
 
 
+def _infer_slice(types: Sequence[Type], attrs: Attrs, regions: Sequence[Block]) -> tuple[Type, ...]:
+    shape, axis, size = shape_of(types[0]), attrs["axis"], attrs["size"]
+    require(0 <= axis < len(shape), f"axis {axis} does not fit {types[0]}")
+    first, last = attrs["start"], attrs["start"] + attrs["step"] * (size - 1)
+    require(size >= 1 and min(first, last) >= 0 and max(first, last) < shape[axis],
+            f"indices {first} to {last} leave dimension {axis} of {types[0]}")
+    return (Tile((*shape[:axis], size, *shape[axis + 1:]), element_of(types[0])),)
+
+
+def _slice(call: Call) -> tuple[Array, ...]:
+    start, step, size = (call.attrs[n] for n in ("start", "step", "size"))
+    return (np.take(call.args[0], start + step * np.arange(size), axis=call.attrs["axis"] + 1),)
+
+
+TABLE.add(OpRow("slice", _X, _infer_slice, _slice, "indices start, start + step, ... of one dimension", _NUMPY,
+                attributes=tuple(Attribute(n, int) for n in ("axis", "start", "step", "size"))))
+
+
 def _hint_infer(types: Sequence[Type], attrs: Attrs, regions: Sequence[Block]) -> tuple[Type, ...]:
     rank = max(1, len(shape_of(types[0])))
     for name in ("divisible", "contiguous", "constant"):

@@ -13,7 +13,7 @@ from tilewright.ir.types import Tile, shape_of
 from tilewright.ir.walk import Definition, definitions
 from tilewright.targets.cpu.nest import vector_axis
 
-_SAME_BASE = ("ptr_add", "splat", "broadcast", "expand_dims", "permute", "reshape", "hint", "bitcast")
+_SAME_BASE = ("ptr_add", "splat", "broadcast", "expand_dims", "permute", "reshape", "slice", "hint", "bitcast")
 
 _WORTH_TURNING = 8      # smaller sides are not worth a block in registers
 

@@ -22,7 +22,7 @@ from tilewright.targets.llvm.types import constant, integer_value
 Bounds = tuple[LlvmValue, LlvmValue]
 
 _PASSES_BOUNDS = ("splat", "broadcast", "expand_dims", "permute", "reshape", "hint", "ext_s")
-_MASK_MOVES = ("splat", "broadcast", "expand_dims", "permute", "reshape", "hint")
+_MASK_MOVES = ("splat", "broadcast", "expand_dims", "permute", "reshape", "slice", "hint")
 
 
 class Assumptions:

@@ -39,6 +39,12 @@ class Elementwise(LaneMath):
             return uniform(a.element, value)
         return vector(a.element, self.code.select(self.full(condition), self.full(a), self.full(b)))
 
+    def compare(self, predicate: str, a: Lane, b: Lane) -> Lane:
+        """An integer comparison."""
+        if a.is_uniform and b.is_uniform:
+            return uniform(I1, self.code.icmp(predicate, self.scalar(a), self.scalar(b)))
+        return vector(I1, self.code.icmp(predicate, self.full(a), self.full(b)))
+
     def both(self, a: Lane, b: Lane) -> Lane:
         """The conjunction of two masks."""
         if a.known is not None:

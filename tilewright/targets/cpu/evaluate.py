@@ -198,6 +198,12 @@ def _reshape(e: Evaluator, op: Op, index: Index) -> Index:
     return unflatten(e, position, have)
 
 
+def _slice(e: Evaluator, op: Op, index: Index) -> Index:
+    axis = op.attrs["axis"]
+    place = e.plus(e.multiply(index[axis], integer(I64, op.attrs["step"])), integer(I64, op.attrs["start"]))
+    return (*index[:axis], place, *index[axis + 1:])
+
+
 def flatten(e: Evaluator, index: Index, shape: Sequence[int]) -> Lane:
     """The row-major position of `index` in `shape`."""
     position = integer(I64, 0)
@@ -217,7 +223,7 @@ def unflatten(e: Evaluator, position: Lane, shape: Sequence[int]) -> Index:
 
 _MOVES: dict[str, Callable[[Evaluator, Op, Index], Index]] = {
     "broadcast": _broadcast, "expand_dims": _expand_dims, "permute": _permute, "reshape": _reshape,
-    "hint": lambda e, op, index: index, "splat": lambda e, op, index: (),
+    "slice": _slice, "hint": lambda e, op, index: index, "splat": lambda e, op, index: (),
 }
 
 

@@ -1,4 +1,7 @@
-"""Rearrangements that are not a change of index: `cat`.  Tests: tests/targets/cpu/test_shapes.py."""
+"""Rearrangements that are not a change of index known now: `cat`, `gather`.
+
+Tests: tests/targets/cpu/test_shapes.py, tests/conform/test_order.py.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from tilewright.ir.types import I64, shape_of
 from tilewright.targets.cpu import access
 from tilewright.targets.cpu.evaluate import Evaluator, Index
 from tilewright.targets.cpu.fuse import Walker
-from tilewright.targets.cpu.lanes import integer
+from tilewright.targets.cpu.lanes import Lane, integer, vector
 from tilewright.targets.cpu.nest import Nest
 from tilewright.targets.cpu.state import Buffer
 from tilewright.targets.llvm.types import Value as LlvmValue
@@ -25,6 +28,40 @@ def cat(walker: Walker, op: Op) -> None:
         _write(walker, part, start, axis, result)
         start += shape[axis]
     walker.own(op.results[0], result)
+
+
+def gather(walker: Walker, op: Op) -> None:
+    """Elements of a tile in scratch at places that are computed; zero out of its range."""
+    source, index = op.operands
+    axis, shape = op.attrs["axis"], shape_of(index.type)
+    size = shape_of(source.type)[axis]
+    if not isinstance(walker.kernel.bindings[source], Buffer):
+        walker.keep([source])
+    result = walker.kernel.new_buffer(op.result.type)
+
+    def body(e: Evaluator, at: Index) -> None:
+        buffer = walker.kernel.bindings[source]
+        assert isinstance(buffer, Buffer)
+        place = as_index(e, e.at(index, at))
+        inside = e.compare("ult", place, integer(I64, size))
+        pointer = e.buffer_pointer(buffer, (*at[:axis], place, *at[axis + 1:]))
+        lane = access.load_lane(e, pointer, buffer.element, inside, None)
+        access.store_lane(e, e.buffer_pointer(result, at), lane, None)
+
+    def emit(nest: Nest) -> Sequence[LlvmValue]:
+        walker.iterate(nest, body)
+        return ()
+
+    walker.nest([index], shape, walker.prepare([index], shape), emit)
+    walker.own(op.result, result)
+
+
+def as_index(e: Evaluator, lane: Lane) -> Lane:
+    """An i32 or i64 lane as i64."""
+    if lane.element == I64:
+        return lane
+    wide = e.widen(lane, I64)
+    return wide if wide is not None else vector(I64, e.code.cast("sext", e.full(lane), e.full(lane).type.of("i64")))
 
 
 def _write(walker: Walker, part: Value, start: int, axis: int, target: Buffer) -> None:

@@ -5,13 +5,13 @@ Tests: tests/targets/cpu_host/test_linux.py.
 
 from __future__ import annotations
 
-import platform
+import os
 import sys
-import sysconfig
 from typing import Any, Protocol
 
 from tilewright.targets.base import CodeObject, LoadedKernel
 from tilewright.targets.cpu.host.library import ObjectStore
+from tilewright.targets.cpu.host.linux import LinuxHost
 from tilewright.targets.llvm.machine import Compiler
 
 KINDS = ("linux", "portable")
@@ -28,8 +28,8 @@ class Host(Protocol):
 
 def best_kind() -> str:
     """`linux` on x86-64 Linux under a CPython with its lock; AArch64 has not been tried and has to be asked for."""
-    has_lock = not sysconfig.get_config_var("Py_GIL_DISABLED")
-    fits = sys.platform == "linux" and platform.machine() == "x86_64" and sys.implementation.name == "cpython"
+    has_lock = "free-threading" not in sys.version      # sysconfig knows as well, but takes milliseconds to ask
+    fits = sys.platform == "linux" and os.uname().machine == "x86_64" and sys.implementation.name == "cpython"
     return "linux" if fits and has_lock else "portable"
 
 
@@ -38,7 +38,6 @@ def make_host(kind: str, compiler: Compiler, threads: int | None, timeout_s: flo
     """The host of that kind; an empty `kind` is the best one for this machine."""
     kind = kind or best_kind()
     if kind == "linux":
-        from tilewright.targets.cpu.host.linux import LinuxHost
         return LinuxHost(compiler, threads, timeout_s=timeout_s, store=store)
     if kind == "portable":
         from tilewright.targets.cpu.host.portable import PortableHost

@@ -15,7 +15,7 @@ import mmap
 import os
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tilewright.diagnostics import InternalError
 from tilewright.targets.cpu.host import relocations
@@ -31,8 +31,7 @@ _UNDEFINED, _ABSOLUTE = 0, 0xFFF1   # st_shndx
 _STUB = 16                          # bytes of a stub, and of an address with its padding
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(NamedTuple):
     """A row of the section table."""
 
     kind: int
@@ -44,16 +43,14 @@ class Section:
     align: int
 
 
-@dataclass(frozen=True, slots=True)
-class Symbol:
+class Symbol(NamedTuple):
     name: str
     binding: int
     section: int
     value: int
 
 
-@dataclass(frozen=True, slots=True)
-class Relocation:
+class Relocation(NamedTuple):
     """At `offset` of section `section`: how to put the address of symbol number `symbol` there."""
 
     section: int

@@ -17,12 +17,12 @@ from tilewright.ir.types import I8, Element, Pointer, Scalar, Type, make_type, s
 
 Array = np.ndarray[Any, Any]
 
-_TILE = re.compile(r"tile<((?:\d+x)+)([^,]+?)(?:,.*)?>$")
+_TILE = r"tile<((?:\d+x)+)([^,]+?)(?:,.*)?>$"      # compiled by the first kernel that prints
 
 
 def parse_type(text: str) -> Type:
     """A scalar, pointer or tile type from its IR text; what a pointer points to does not matter here."""
-    match = _TILE.match(text)
+    match = re.match(_TILE, text)
     shape = tuple(int(s) for s in match[1].split("x") if s) if match else ()
     name = match[2] if match else text
     element: Element = Pointer(I8) if name.startswith("ptr<") else Scalar(name)

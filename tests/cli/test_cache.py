@@ -1,0 +1,107 @@
+"""`tilewright cache`: what it lists, what it says to a kernel that was compiled again, and that it removes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tilewright as triton
+import tilewright.language as tl
+from tilewright.cli.cache import main
+from tilewright.runtime import knobs
+
+SCALE = tl.constexpr(2)
+
+
+@triton.jit
+def scaled(x, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(x + i, i * SCALE)
+
+
+@triton.jit
+def another(x):
+    tl.store(x, 1)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def launch(fn, folder, *arguments, **options):
+    """Launch as a new process would: nothing of the kernel is in memory."""
+    with knobs.scope(disk_cache=True, cache_dir=str(folder)):
+        triton.jit(fn.fn)[(1,)](*arguments, **options)
+
+
+def said(capsys, *arguments):
+    status = main(arguments)
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def test_an_empty_cache(folder, capsys):
+    assert said(capsys, "ls") == (0, f"0 kernels, 0.0 KiB in {folder}\n", "")
+    assert said(capsys, "clear") == (0, f"removed 0 files of {folder}\n", "")
+    assert said(capsys, "explain") == (0, "", "")
+    assert not folder.exists()
+
+
+def test_ls_and_clear(folder, capsys):
+    launch(scaled, folder, np.zeros(8, np.int32), N=8)
+    launch(another, folder, np.zeros(8, np.float16))
+    status, out, _ = said(capsys, "ls")
+    lines = out.splitlines()
+    assert status == 0 and lines[-1].startswith("2 kernels, ") and lines[-1].endswith(f" in {folder}")
+    assert sum("scaled " in line and "x: *i32" in line and "N: = 8" in line for line in lines) == 1
+    assert sum("another" in line and "x: *fp16" in line for line in lines) == 1
+    assert said(capsys, "clear")[1].startswith("removed ")
+    assert said(capsys, "ls")[1] == f"0 kernels, 0.0 KiB in {folder}\n"
+
+
+def explanation(capsys, name="scaled"):
+    status, out, _ = said(capsys, "explain", name)
+    assert status == 0
+    return out.split(f"{name}, compiled ")[1:]
+
+
+def test_explain(folder, capsys, monkeypatch):
+    x = np.zeros(64, np.int32)
+    launch(scaled, folder, x, N=8)
+    (first,) = explanation(capsys)
+    assert "the first of this name" in first
+    launch(scaled, folder, x, N=16)
+    assert any("argument N: was = 8, is = 16" in text for text in explanation(capsys))
+    launch(scaled, folder, x, N=16, num_warps=8)
+    assert any("option num_warps: was 4, is 8" in text for text in explanation(capsys))
+    monkeypatch.setitem(scaled.fn.__globals__, "SCALE", tl.constexpr(3))
+    launch(scaled, folder, x, N=16, num_warps=8)
+    assert any("SCALE in scaled: was constexpr(2), is constexpr(3)" in text for text in explanation(capsys))
+
+
+def test_explain_shows_the_lines_of_a_source(folder, capsys):
+    x = np.zeros(64, np.int32)
+    for text in ("def kernel(x):\n    y = 1\n    tl.store(x, y)\n", "def kernel(x):\n    y = 2\n    tl.store(x, y)\n"):
+        names = {"tl": tl}
+        exec(text, names)
+        with knobs.scope(disk_cache=True, cache_dir=str(folder)):
+            triton.jit(source=text)(names["kernel"])[(1,)](x)
+    changed = [text for text in explanation(capsys, "kernel") if "source:" in text]
+    assert len(changed) == 1 and "-     y = 1" in changed[0] and "+     y = 2" in changed[0]
+    assert "tl.store" not in changed[0]
+
+
+def test_explain_of_a_name_that_is_not_there(folder, capsys):
+    launch(another, folder, np.zeros(8, np.float16))
+    status, _, err = said(capsys, "explain", "anoter")
+    assert status == 1 and "did you mean 'another'?" in err
+    status, _, err = said(capsys, "explain", "x")
+    assert status == 1 and "there are: another" in err
+
+
+def test_no_action(capsys):
+    with pytest.raises(SystemExit):
+        main([])
+    assert "ACTION" in capsys.readouterr().err
