@@ -61,7 +61,7 @@ def reduce(f: FunctionWriter, x: Value) -> tuple[Value, Value]:
     return n, f.fma(whole, number(x, -low), r)
 
 
-def _exp_reduced(f: FunctionWriter, r: Value) -> Value:
+def exp_reduced(f: FunctionWriter, r: Value) -> Value:
     """e**r for |r| <= ln(2)/2."""
     one = number(r, 1.0)
     q = polynomial(f, r, _EXP_F32 if is_single(r) else _EXP_F64)
@@ -70,16 +70,22 @@ def _exp_reduced(f: FunctionWriter, r: Value) -> Value:
     return f.op("fadd", f.op("fadd", f.op("fmul", f.op("fmul", r, r), q), r), one)   # the products are small
 
 
+def expm1_reduced(f: FunctionWriter, r: Value) -> Value:
+    """e**r - 1 for |r| <= ln(2)/2."""
+    q = polynomial(f, r, _EXP_F32 if is_single(r) else _EXP_F64)
+    return f.fma(f.op("fmul", r, r), q, r)
+
+
 def exp(f: FunctionWriter, x: Value) -> Value:
     top, low = _EXP_RANGE[x.type.element]
     n, r = reduce(f, limit_below(f, limit_above(f, x, top), low))
-    return scale(f, _exp_reduced(f, r), n)
+    return scale(f, exp_reduced(f, r), n)
 
 
 def exp_moderate(f: FunctionWriter, x: Value) -> Value:
     """e**x for |x| < 80, where one factor 2**n is enough."""
     n, r = reduce(f, x)
-    return f.op("fmul", _exp_reduced(f, r), power_of_two(f, n, x.type))
+    return f.op("fmul", exp_reduced(f, r), power_of_two(f, n, x.type))
 
 
 def exp2(f: FunctionWriter, x: Value) -> Value:
