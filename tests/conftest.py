@@ -14,7 +14,7 @@ import os
 import pytest
 
 # What a test compiles is compiled, whatever an earlier run has left on disk; tests of the disk cache turn it on.
-os.environ["TILEWRIGHT_CACHE"] = "0"
+os.environ["TILEWRIGHT_DISK_CACHE"] = "0"
 
 SAMPLE = pytest.StashKey[tuple[int, int]]()     # (tests in the sample, tests collected)
 

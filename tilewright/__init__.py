@@ -19,6 +19,7 @@ from tilewright.diagnostics import (
     CompileTimeAssertionFailure,
     InterpreterError,
     KernelAssertionError,
+    OutOfBoundsError,
     OutOfResources,
     TritonError,
     UnsupportedLanguageConstruct,
@@ -42,7 +43,8 @@ _LAZY = ("language", "testing", "compat", "runtime", "interpret", "compile", "ta
 
 __all__ = [
     "AutotunerError", "CompilationError", "CompileTimeAssertionFailure", "Config", "InterpreterError", "JITFunction",
-    "KernelAssertionError", "KernelInterface", "MockTensor", "OutOfResources", "TensorWrapper", "TritonError",
+    "KernelAssertionError", "KernelInterface", "MockTensor", "OutOfBoundsError",
+    "OutOfResources", "TensorWrapper", "TritonError",
     "UnsupportedLanguageConstruct", "__version__", "autotune", "cdiv", "constexpr_function", "heuristics", "jit",
     "knobs", "language",
     "next_power_of_2", "reinterpret", "set_allocator", "testing",

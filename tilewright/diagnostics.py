@@ -129,6 +129,60 @@ class KernelAssertionError(TritonError, AssertionError):
     """A `tl.device_assert` that did not hold when the kernel ran; names program id, message and line."""
 
 
+@dataclass(frozen=True, slots=True)
+class BadAccess:
+    """A memory access outside its argument: what an engine knows of it.
+
+    Addresses are in bytes: of the access, what the argument points to, and the lowest and one past the highest byte
+    that its tensor reaches.  `lane` is the element of the tile, where the engine knows it.
+    """
+
+    access: str
+    argument: str
+    element_bytes: int
+    address: int
+    pointer: int
+    low: int
+    high: int
+    lane: tuple[int, ...] = ()
+
+    @property
+    def index(self) -> int:
+        """The element that was accessed, counted from the argument's pointer."""
+        return (self.address - self.pointer) // self.element_bytes
+
+    @property
+    def elements(self) -> range:
+        """The elements that the argument has, counted in the same way."""
+        first = -((self.pointer - self.low) // self.element_bytes)
+        return range(first, first + max(0, self.high - self.low) // self.element_bytes)
+
+    def __str__(self) -> str:
+        rest, has = (self.address - self.pointer) % self.element_bytes, self.elements
+        off = f" + {rest} byte{'s' if rest > 1 else ''}" if rest else ""
+        bounds = f"whose elements {has[0]} to {has[-1]} are in bounds" if has else "which has no element"
+        return f"{self.access} out of bounds: element {self.index}{off} of {self.argument!r}, {bounds}"
+
+
+class OutOfBoundsError(TritonError, IndexError):
+    """A load, store or atomic access of an address that is not within the argument it was made from.
+
+    `kernel`, `argument`, `index` (of the element, counted from the argument's pointer), `elements` (the range of those
+    that it has), `program` (id along x, y, z) and `location` say it for programs.
+    """
+
+    def __init__(self, bad: BadAccess, kernel: str, program: tuple[int, int, int],
+                 location: Location | None) -> None:
+        self.bad, self.kernel, self.program, self.location = bad, kernel, program, location
+        self.argument, self.index, self.elements = bad.argument, bad.index, bad.elements
+        lane = f"tile element {list(bad.lane)} of " if bad.lane else ""
+        super().__init__(render(f"{kernel}: {bad} ({lane}program {program}); if that element is not wanted, give the "
+                                "access a mask that is false there: mask=offsets < n", location))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.bad, self.kernel, self.program, self.location)
+
+
 class AutotunerError(TritonError):
     """A tuner that was set up wrongly."""
 

@@ -32,7 +32,7 @@ def folder(tmp_path, monkeypatch):
 
 def launch(fn, folder, *arguments, **options):
     """Launch as a new process would: nothing of the kernel is in memory."""
-    with knobs.scope(cache=True, cache_dir=str(folder)):
+    with knobs.scope(disk_cache=True, cache_dir=str(folder)):
         triton.jit(fn.fn)[(1,)](*arguments, **options)
 
 
@@ -86,7 +86,7 @@ def test_explain_shows_the_lines_of_a_source(folder, capsys):
     for text in ("def kernel(x):\n    y = 1\n    tl.store(x, y)\n", "def kernel(x):\n    y = 2\n    tl.store(x, y)\n"):
         names = {"tl": tl}
         exec(text, names)
-        with knobs.scope(cache=True, cache_dir=str(folder)):
+        with knobs.scope(disk_cache=True, cache_dir=str(folder)):
             triton.jit(source=text)(names["kernel"])[(1,)](x)
     changed = [text for text in explanation(capsys, "kernel") if "source:" in text]
     assert len(changed) == 1 and "-     y = 1" in changed[0] and "+     y = 2" in changed[0]

@@ -12,6 +12,7 @@ import numpy as np
 
 from tests.conform import modules
 from tilewright.interpret.batched import bind_arguments
+from tilewright.interpret.memory import extent_of
 from tilewright.ir.node import Module
 
 
@@ -38,9 +39,15 @@ else:
         options = Options()
         kernel = CPU.load(CPU.compile(run_passes(module, CPU.passes(options)), options))
         full = (*grid, 1, 1)[:3]
-        kernel.launch((full[0], full[1], full[2]), slots(module, args))
+        kernel.launch((full[0], full[1], full[2]), [*slots(module, args), *extents(args)])
 
     ENGINES["cpu"] = run_cpu
+
+
+def extents(args: Sequence[object]) -> list[int]:
+    """Lowest byte and the byte after the highest of each array, as they stand behind the slots."""
+    found = [extent_of("", a) for a in args if isinstance(a, np.ndarray)]
+    return [word for e in found for word in (e.address, e.end)]
 
 
 def slots(module: Module, args: Sequence[object]) -> list[int]:

@@ -8,7 +8,8 @@ the kernel itself or in a function that it calls:
         tl.store(x, y)  # error: CompilationError: y is not defined
 
 `@launch_case` marks a Python function that launches something, for errors of the launch; its `# error:` is on the
-line that raises.  Checked are the class, the text (a part of the message) and the line.
+line that raises.  `kernel_case(kernel, grid, *args)` is a kernel that fails while it runs, on every engine; a file
+lists such cases in `CASES`.  Checked are the class, the text (a part of the message) and the line.
 """
 
 from __future__ import annotations
@@ -17,13 +18,16 @@ import inspect
 import re
 import traceback
 
-from tilewright.diagnostics import CompilationError
+import numpy as np
+
+from tilewright.diagnostics import CompilationError, TritonError
 from tilewright.frontend import compile_function, dependencies
 from tilewright.language.core import parse_type
 from tilewright.language.function import SourceFunction
 from tilewright.language.options import ConstantArg, Options, RuntimeArg, Signature
+from tilewright.testing.engines import ENGINES, launch
 
-_EXPECTED = re.compile(r"# error: (\w+): (.+?)\s*$")
+_EXPECTED = re.compile(r"# error: (\w+): (.+?)\s*$", re.MULTILINE)
 
 
 def jit(fn):
@@ -111,6 +115,28 @@ class LaunchCase:
         raise AssertionError(f"{self.name} runs, but should be refused with {name}: {text}")
 
 
+class KernelCase(Case):
+    """A kernel that fails when it runs, on every engine; the `# error:` is on its own guilty line."""
+
+    def __init__(self, kernel, grid, args):
+        super().__init__(kernel, {})
+        self.grid = grid
+        self.values = args
+
+    def check(self):
+        name, text, line = self.expected()
+        for engine in ENGINES:
+            values = [v.copy() if isinstance(v, np.ndarray) else v for v in self.values]
+            try:
+                launch(engine, self.fn, self.grid, *values)
+            except TritonError as error:
+                shown = _EXPECTED.sub("", str(error))      # the comment is a part of the line that is shown
+                assert type(error).__name__ == name and text in shown, f"{engine}: {type(error).__name__}: {shown}"
+                assert f"{self.fn.file}:{line}:" in shown and "^" in shown, f"{engine}: {shown}"
+                continue
+            raise AssertionError(f"{self.name} runs on {engine}, but should fail with {name}: {text}")
+
+
 def expected_in(fn):
     """The (class name, text, line) of each `# error:` comment in a function."""
     return expected_on(*inspect.getsourcelines(fn))
@@ -124,6 +150,11 @@ def expected_on(lines, first):
 def case(_fn=None, /, **args):
     """Mark a kernel as a case; `args` says what it is compiled for."""
     return Case(_fn, args) if _fn is not None else lambda fn: Case(fn, args)
+
+
+def kernel_case(kernel, grid, *args):
+    """A kernel that must fail when it runs with these arguments."""
+    return KernelCase(kernel, grid, args)
 
 
 def launch_case(fn):

@@ -14,7 +14,8 @@ FILES = sorted(p.stem for p in FOLDER.glob("*.py") if p.stem not in ("__init__",
 
 def cases_of(stem):
     module = importlib.import_module(f"tests.errors.{stem}")
-    return [value for value in vars(module).values() if isinstance(value, Case | LaunchCase)]
+    named = [value for value in vars(module).values() if isinstance(value, Case | LaunchCase)]
+    return [*named, *vars(module).get("CASES", ())]
 
 
 ALL = [(stem, case) for stem in FILES for case in cases_of(stem)]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.conform.modules import function, module, ptr, run
-from tilewright.diagnostics import InternalError, InterpreterError, KernelAssertionError, Location
+from tilewright.diagnostics import InternalError, InterpreterError, KernelAssertionError, Location, OutOfBoundsError
 from tilewright.interpret import batched
 from tilewright.interpret.memory import Memory
 from tilewright.ir.node import Block, Op
@@ -239,7 +239,7 @@ def test_what_was_printed_before_an_error_is_shown():
         k.load(k.one("ptr_add", x, k.pid()))
 
     written = []
-    with pytest.raises(InterpreterError):
+    with pytest.raises(OutOfBoundsError):
         run(module([ptr(F32)], body), (4,), np.zeros(2, np.float32), write=written.append)
     assert "".join(written).count("at:") == 4
 
@@ -250,7 +250,7 @@ def test_out_of_bounds_names_argument_element_lane_program_and_line():
         k.store(k.lanes(out, 4), k.load(k.lanes(x, 4)))
 
     x, out = np.zeros(10, np.float32), np.zeros(12, np.float32)
-    with pytest.raises(InterpreterError) as caught:
+    with pytest.raises(OutOfBoundsError) as caught:
         run(module([ptr(F32), ptr(F32)], body), (3,), x, out)
     text = str(caught.value)
     assert re.search(r"kernel.py:3:1", text)

@@ -16,6 +16,7 @@ from tilewright.diagnostics import (
     CompileTimeAssertionFailure,
     InterpreterError,
     KernelAssertionError,
+    OutOfBoundsError,
     UnsupportedLanguageConstruct,
 )
 from tilewright.runtime import knobs
@@ -272,7 +273,7 @@ def test_memory_is_checked():
     x = np.zeros(5, np.int32)
     out_of_bounds[(1,)](x, 5)
     assert x.tolist() == [0, 1, 2, 3, 4]
-    with pytest.raises(InterpreterError, match="element 5 of 'x', whose elements 0 to 4 are in bounds") as caught:
+    with pytest.raises(OutOfBoundsError, match="element 5 of 'x', whose elements 0 to 4 are in bounds") as caught:
         out_of_bounds[(1,)](x, 6)
     assert f":{line_of(out_of_bounds, 'tl.store')}" in str(caught.value)
 

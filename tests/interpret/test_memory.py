@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pytest
 
+from tilewright.diagnostics import OutOfBoundsError
 from tilewright.interpret import foreign
 from tilewright.interpret.memory import Extent, Memory, MemoryAccessError, extent_of
 from tilewright.ir.types import ALL_SCALARS, F32, I1, I8, I16, I32, I64, Pointer, storage_dtype
@@ -123,7 +124,9 @@ def test_the_error_names_the_nearest_argument_and_the_lane():
     with pytest.raises(MemoryAccessError) as caught:
         memory.load(at, mask, None, I32)
     assert (caught.value.row, caught.value.index) == (1, (2,))
-    assert "tile element [2] of program (4, 5, 6)" in str(caught.value.located((4, 5, 6), None))
+    error = caught.value.located("k", (4, 5, 6), None)
+    assert "tile element [2] of program (4, 5, 6)" in str(error) and isinstance(error, OutOfBoundsError)
+    assert (error.kernel, error.argument, error.index, error.elements) == ("k", "y", 410, range(400))
     with pytest.raises(MemoryAccessError, match="no argument is a pointer"):
         Memory([]).load(at, None, None, I32)
 

@@ -143,8 +143,8 @@ def run_script(tmp_path, scale=0.5, before="", **environment):
     file = tmp_path / "script.py"
     file.write_text(SCRIPT.format(scale=scale, before=before))
     done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, check=True,
-                          env={**os.environ, "TILEWRIGHT_CACHE": "1", "TILEWRIGHT_CACHE_DIR": str(tmp_path / "cache"),
-                               **environment})
+                          env={**os.environ, "TILEWRIGHT_DISK_CACHE": "1",
+                               "TILEWRIGHT_CACHE_DIR": str(tmp_path / "cache"), **environment})
     assert done.stderr == ""
     first, *rest = done.stdout.splitlines()
     return first, rest
@@ -167,7 +167,7 @@ def test_processes(tmp_path):
     assert run_script(tmp_path, scale=2.0)[0].startswith("compiled")
     assert run_script(tmp_path, scale=2.0)[0].endswith("6.0")
     assert run_script(tmp_path, TRITON_ALWAYS_COMPILE="1")[0].startswith("compiled")
-    assert run_script(tmp_path, TILEWRIGHT_CACHE="0")[0].startswith("compiled")
+    assert run_script(tmp_path, TILEWRIGHT_DISK_CACHE="0")[0].startswith("compiled")
 
 
 def test_uncacheable_kernels_run(store, monkeypatch):
@@ -179,7 +179,7 @@ def test_uncacheable_kernels_run(store, monkeypatch):
 
 
 def test_a_launch_uses_the_store(tmp_path):
-    with triton.knobs.scope(cache=True, cache_dir=str(tmp_path / "cache")):
+    with triton.knobs.scope(disk_cache=True, cache_dir=str(tmp_path / "cache")):
         fresh = triton.jit(kernel.fn)
         x, out = np.ones(16, np.float32), np.zeros(16, np.float32)
         fresh[(1,)](x, out, 16, 16)

@@ -97,7 +97,7 @@ assert (x == np.arange(32)).all()
 def test_one_kernel_in_six_processes_at_once(tmp_path):
     file = tmp_path / "script.py"
     file.write_text(KERNEL)
-    environment = {**os.environ, "TILEWRIGHT_CACHE": "1", "TILEWRIGHT_CACHE_DIR": str(tmp_path / "cache")}
+    environment = {**os.environ, "TILEWRIGHT_DISK_CACHE": "1", "TILEWRIGHT_CACHE_DIR": str(tmp_path / "cache")}
     processes = [subprocess.Popen([sys.executable, str(file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                   stderr=subprocess.PIPE, text=True, env=environment) for _ in range(6)]
     assert [p.stdout.readline() for p in processes] == ["ready\n"] * 6

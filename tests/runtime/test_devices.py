@@ -39,8 +39,8 @@ def test_one_of_each_for_the_knobs_it_depends_on(tmp_path):
     assert made.cpu(settings()) is not made.cpu(settings(num_threads=1))
     assert made.compiler(settings()) is made.compiler(settings(num_threads=1))
     assert isinstance(made.compiler(settings(compile_in_process=True)), InProcess)
-    assert made.store(settings()) is not made.store(settings(cache=True, cache_dir=str(tmp_path)))
-    assert made.store(settings(cache=False)).folder is None
+    assert made.store(settings()) is not made.store(settings(disk_cache=True, cache_dir=str(tmp_path)))
+    assert made.store(settings(disk_cache=False)).folder is None
 
 
 def test_the_machine_is_asked_for_once_and_kept(tmp_path, monkeypatch):
@@ -85,7 +85,7 @@ def test_no_home(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path / "missing"))
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
-        made, given = Devices(), settings(cache=True, cache_dir="", cache_home="")
+        made, given = Devices(), settings(disk_cache=True, cache_dir="", cache_home="")
         assert made.store(given).folder is None and made.store(given).folder is None
     assert len(found) == 1 and "no home folder" in str(found[0].message)
     assert not (tmp_path / "missing").exists()

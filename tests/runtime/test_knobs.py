@@ -78,3 +78,27 @@ def test_every_row_is_complete():
         assert all(v.startswith(("TILEWRIGHT_", "TRITON_", "XDG_")) for v in knob.variables)
         assert knob.variables[0].startswith("TILEWRIGHT_"), "the own name has to win"
         assert isinstance(knob.default, knob.kind)
+
+
+def test_names_of_triton():
+    assert knobs.runtime.debug is knobs.read("debug") and knobs.language.fp32_default == knobs.read("f32_default")
+    assert {k.triton for k in knobs.TABLE.values() if k.triton} >= {
+        "runtime.interpret", "compilation.always_compile", "cache.dir"}
+    assert "debug" in dir(knobs.runtime)
+    with pytest.raises(AttributeError, match=r"no knob runtime\.nothing; there are runtime\.interpret"):
+        knobs.runtime.nothing  # noqa: B018
+    with pytest.raises(AttributeError, match=r"no knob cache\.nothing"):
+        knobs.cache.nothing = 1
+
+
+def test_assigning_counts_until_the_scope_ends(monkeypatch):
+    monkeypatch.setenv("TILEWRIGHT_DEBUG", "0")
+    with knobs.runtime.scope():
+        knobs.runtime.debug = True
+        assert knobs.read("debug") is True and knobs.overrides()["debug"] is True
+        del knobs.runtime.debug
+        assert knobs.read("debug") is False
+        knobs.runtime.debug = True
+        with pytest.raises(TypeError, match="takes bool"):
+            knobs.runtime.debug = "yes"
+    assert knobs.read("debug") is False and "debug" not in knobs.overrides()

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tilewright.cli import cache, opt, run
+from tilewright.cli import cache, knobs, opt, run
 from tilewright.version import VERSION
 
 
@@ -25,6 +25,7 @@ class Command:
 
 COMMANDS: Mapping[str, Command] = {
     "cache": Command("look at the compiled kernels on disk, ask why one was compiled again, remove them", cache.main),
+    "knobs": Command("show the settings of the environment and what they mean", knobs.main),
     "opt": Command("run passes on a text file of tile IR", opt.main),
     "run": Command("run a program that says `import triton`, unchanged", run.main),
 }

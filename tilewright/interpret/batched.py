@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.analysis.alias import Alias, is_pointer
 from tilewright.diagnostics import (
     UNKNOWN,
     InternalError,
@@ -35,6 +36,7 @@ from tilewright.ir import fp
 from tilewright.ir.node import Block, Function, Module, Op
 from tilewright.ir.ops import Call
 from tilewright.ir.types import Pointer, Type, element_of, shape_of, storage_dtype
+from tilewright.ir.walk import ops_in
 
 Array = np.ndarray[Any, Any]
 
@@ -54,6 +56,7 @@ def run(module: Module, grid: Sequence[int], args: Sequence[object], memory: Mem
     full = (*sizes, 1, 1)[:3]
     engine = Engine(module, (full[0], full[1], full[2]), memory, write)
     arrays = bind_arguments(module.entry, args)
+    engine.find_origins(arrays)
     total = full[0] * full[1] * full[2]
     batch = 1 if dataflow.spins(module) else max(1, budget // dataflow.bytes_per_program(module))
     for first in range(0, total, batch):
@@ -102,10 +105,20 @@ class Engine:
         self._op: Op | None = None
         self._frame = Frame(np.zeros(0, np.int64))
         self._foreign = dataflow.foreign_accesses(module)
+        self._origins: dict[int, frozenset[int]] = {}   # by `id` of an op with a pointer: where that may come from
         self._printed: dict[int, list[str]] = {}
         self._shapes: dict[int, tuple[_Shape, ...]] = {}
         self._control: dict[str, Callable[[Op, Frame], Sequence[Array]]] = {
             "for": self._for, "while": self._while, "if": self._if, "call": self._call}
+
+    def find_origins(self, args: Sequence[Array]) -> None:
+        """Find out for each access which of the arguments' pointers its address is derived from."""
+        pointers = {v: int(a[0]) for v, a in zip(self.module.entry.params, args, strict=True) if is_pointer(v)}
+        alias = Alias(self.module)
+        for op in ops_in(self.module.entry.body):
+            bases = alias.bases(op.operands[0]) if op.operands and is_pointer(op.operands[0]) else None
+            if bases is not None:
+                self._origins[id(op)] = frozenset(pointers[v] for v in bases)
 
     # -- programs and ops ------------------------------------------------------------------------------------
 
@@ -139,7 +152,7 @@ class Engine:
         try:
             results = op.row.ref(call)
         except MemoryAccessError as error:
-            raise error.located(self._program(int(frame.programs[error.row])), op.loc) from None
+            raise error.located(self.module.entry_name, self._program(int(frame.programs[error.row])), op.loc) from None
         except TritonError:
             raise
         except Exception as error:
@@ -163,9 +176,10 @@ class Engine:
             shapes = self._shapes[id(op)] = result_shapes(op)
         return shapes
 
-    def _may_be_foreign(self) -> bool:
-        """Whether the op that runs may access memory that belongs to no argument."""
-        return id(self._op) in self._foreign
+    def _where(self) -> tuple[bool, frozenset[int] | None]:
+        """Of the op that runs: whether it may access memory that belongs to no argument, and the pointers that its
+        address may be derived from (None: any argument's)."""
+        return id(self._op) in self._foreign, self._origins.get(id(self._op))
 
     def _program(self, linear: int) -> tuple[int, int, int]:
         x, y, _ = self.grid
@@ -242,15 +256,15 @@ class Engine:
         return np.array([self.grid[axis]], np.int32)
 
     def load(self, address: Array, mask: Array | None, other: Array | None, element: Type) -> Array:
-        return self.memory.load(address, mask, other, element_of(element), self._may_be_foreign())
+        return self.memory.load(address, mask, other, element_of(element), *self._where())
 
     def store(self, address: Array, value: Array, mask: Array | None, element: Type) -> None:
-        self.memory.store(address, value, mask, element_of(element), self._may_be_foreign())
+        self.memory.store(address, value, mask, element_of(element), *self._where())
 
     def atomic(self, address: Array, values: Sequence[Array], mask: Array | None, element: Type,
                update: Callable[..., Array]) -> Array:
         everyone = np.broadcast_to(address, (self._frame.size, *address.shape[1:]))
-        return self.memory.atomic(everyone, values, mask, element_of(element), update, self._may_be_foreign())
+        return self.memory.atomic(everyone, values, mask, element_of(element), update, *self._where())
 
     def run_region(self, region: Block, args: Sequence[Array]) -> tuple[Array, ...]:
         """A region on scalars, run for every lane of `args` (arrays of one tile shape) as if it were a program."""

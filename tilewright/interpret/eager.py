@@ -20,7 +20,7 @@ from tilewright.interpret.batched import Engine, result_shapes
 from tilewright.interpret.frame import Frame
 from tilewright.interpret.memory import Memory
 from tilewright.ir.build import make_op
-from tilewright.ir.node import Block, Module, Op, Value
+from tilewright.ir.node import Block, Function, Module, Op, Value
 from tilewright.ir.types import Pointer, Type, element_of
 from tilewright.language.function import SourceFunction
 from tilewright.language.options import Options
@@ -30,14 +30,17 @@ CallRule = Callable[[SourceFunction, Sequence[Any], Mapping[str, Any]], Any]
 
 
 class EagerValue(Value):
-    """A value with its array, whose program axis has size 1; `foreign`: a pointer that came out of memory."""
+    """A value with its array, whose program axis has size 1.
 
-    __slots__ = ("array", "foreign")
+    Of a pointer, `pointers` are those of the arguments that it is derived from; None: it came out of memory.
+    """
 
-    def __init__(self, type: Type, array: Array, foreign: bool = False) -> None:
+    __slots__ = ("array", "pointers")
+
+    def __init__(self, type: Type, array: Array, pointers: frozenset[int] | None = None) -> None:
         super().__init__(type)
         self.array = array
-        self.foreign = foreign
+        self.pointers = pointers
 
     def numbers(self) -> Array:
         """The value's array without the program axis, in storage form."""
@@ -47,8 +50,9 @@ class EagerValue(Value):
 class EagerMachine(Engine):
     """The batched engine with one program at a time and one op at a time."""
 
-    def __init__(self, grid: tuple[int, int, int], memory: Memory, write: Callable[[str], object] | None) -> None:
-        super().__init__(Module("eager", {}), grid, memory, write)
+    def __init__(self, kernel: str, grid: tuple[int, int, int], memory: Memory,
+                 write: Callable[[str], object] | None) -> None:
+        super().__init__(Module(kernel, {}), grid, memory, write)
         self.program = np.zeros(1, np.int64)
 
     def compute(self, op: Op) -> tuple[Array, ...]:
@@ -66,15 +70,17 @@ class EagerMachine(Engine):
     def current_program(self) -> tuple[int, int, int]:
         return self._program(int(self.program[0]))
 
-    def use_functions(self, module: Module) -> None:
-        """Let the regions of reductions call the functions of `module`."""
-        self.module = module
+    def use_functions(self, functions: Mapping[str, Function]) -> None:
+        """Let the regions of reductions call `functions`."""
+        self.module = Module(self.module.entry_name, dict(functions))
 
     def _expected(self, op: Op) -> Any:
         return result_shapes(op)        # ops do not come back, so nothing is kept
 
-    def _may_be_foreign(self) -> bool:
-        return self._op is not None and any(getattr(v, "foreign", False) for v in self._op.operands[:1])
+    def _where(self) -> tuple[bool, frozenset[int] | None]:
+        pointer = self._op.operands[0] if self._op is not None else None
+        pointers = pointer.pointers if isinstance(pointer, EagerValue) else None
+        return isinstance(pointer, EagerValue) and pointers is None, pointers
 
 
 class EagerBuilder:
@@ -91,7 +97,7 @@ class EagerBuilder:
              regions: Sequence[Block] = ()) -> tuple[EagerValue, ...]:
         op = make_op(name, operands, attrs, regions, self.location)
         arrays = self.machine.compute(op)
-        return tuple(EagerValue(v.type, array, _comes_out_of_memory(op, v))
+        return tuple(EagerValue(v.type, array, _origin(op, v))
                      for v, array in zip(op.results, arrays, strict=True))
 
     def type_of(self, handle: EagerValue) -> Type:
@@ -102,7 +108,7 @@ class EagerBuilder:
         """Regions are recorded, not run: the op that has the region runs it."""
         self._graph.location = self.location
         block = self._graph.region(arg_types, body, terminator)
-        self.machine.use_functions(Module("eager", dict(self._graph.functions)))
+        self.machine.use_functions(self._graph.functions)
         return block
 
     def region_builder(self) -> GraphBuilder:
@@ -123,9 +129,10 @@ class EagerBuilder:
         warnings.warn_explicit(message, UserWarning, self.location.file, self.location.line)
 
 
-def _comes_out_of_memory(op: Op, result: Value) -> bool:
-    """Whether a result is a pointer that belongs to no argument: loaded, made of an integer, or derived from such."""
-    if not isinstance(element_of(result.type), Pointer):
-        return False
-    sources = [v for v in op.operands if isinstance(element_of(v.type), Pointer)]
-    return op.name == "load" or not sources or any(getattr(v, "foreign", False) for v in sources)
+def _origin(op: Op, result: Value) -> frozenset[int] | None:
+    """The pointers of the arguments that a result is derived from; None for what is loaded or made of an integer."""
+    if not isinstance(element_of(result.type), Pointer) or op.name == "load":
+        return None
+    sources = [v.pointers for v in op.operands if isinstance(v, EagerValue) and isinstance(element_of(v.type), Pointer)]
+    known = [s for s in sources if s is not None]
+    return frozenset().union(*known) if known and len(known) == len(sources) else None

@@ -25,7 +25,7 @@ from tilewright.interpret.eager import EagerBuilder, EagerMachine, EagerValue
 from tilewright.interpret.instrument import Instrumented, instrument
 from tilewright.interpret.memory import Extent, Memory
 from tilewright.interpret.steps import Steps
-from tilewright.ir.types import storage_dtype
+from tilewright.ir.types import Pointer, storage_dtype
 from tilewright.language.core import tensor
 from tilewright.language.function import SourceFunction
 from tilewright.language.options import Arg, ConstantArg, Options, RuntimeArg, Signature
@@ -43,7 +43,7 @@ class EagerProgram:
     def run(self, signature: Signature, options: Options, grid: Grid, slots: Sequence[int],
             extents: Sequence[Extent], write: Callable[[str], object] | None = None) -> None:
         """Run every program of `grid`; `slots` are the 64-bit patterns of the run-time arguments in order."""
-        machine = EagerMachine(grid, Memory(extents), write)
+        machine = EagerMachine(self.fn.__name__, grid, Memory(extents), write)
         launch = _Launch(self._code, options, machine)
         patterns = iter(slots)
         values = {name: entry_value(arg, patterns, launch.builder) for name, arg in signature.args.items()}
@@ -110,7 +110,9 @@ def entry_value(arg: Arg, patterns: Iterator[int], builder: EagerBuilder) -> Any
         return from_python(arg.value)
     if isinstance(arg, RuntimeArg):
         kind = arg.type.to_ir()
-        return tensor(EagerValue(kind, pattern_array(next(patterns), kind)), arg.type, builder)
+        array = pattern_array(next(patterns), kind)
+        pointers = frozenset((int(array[0]),)) if isinstance(kind, Pointer) else None
+        return tensor(EagerValue(kind, array, pointers), arg.type, builder)
     return as_tuple([entry_value(item, patterns, builder) for item in arg.items], arg.rebuild or ())
 
 

@@ -2,8 +2,9 @@
 
 One launch has an address space of extents, one for each pointer argument: the bytes that its tensor reaches.  A
 `Memory` reads and writes through NumPy views of these ranges, at any alignment.  Masked-off lanes never touch memory.
-An access that leaves every extent, or a store into a read-only one, raises `MemoryAccessError`, which knows the lane;
-the engine adds program and line.  A pointer that itself came out of memory may lead anywhere (`foreign=True`): such
+An access that leaves the extents of the arguments that its address may be derived from (`pointers`; every extent where
+that is not known), or a store into a read-only one, raises `MemoryAccessError`, which knows the lane; the engine adds
+program and line.  A pointer that itself came out of memory may lead anywhere (`foreign=True`): such
 an address goes through `interpret.foreign`, where a bad one is an error and never a crash.
 
 A store with equal addresses keeps the last value in row-major order, programs in ascending order.  i1 is one byte in
@@ -19,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.diagnostics import InterpreterError, Location, render
+from tilewright.diagnostics import BadAccess, InterpreterError, Location, OutOfBoundsError, TritonError, render
 from tilewright.interpret import foreign as foreign_memory
 from tilewright.ir.types import Element, storage_dtype
 
@@ -29,27 +30,34 @@ Array = np.ndarray[Any, Any]
 class MemoryAccessError(InterpreterError):
     """A load or store of an address that it must not touch.
 
-    `row` is the index of the program in the batch, `index` that of the lane in the tile.
+    `row` is the index of the program in the batch, `index` that of the lane in the tile; `bad` says more of an access
+    that leaves the arguments.
     """
 
-    def __init__(self, summary: str, row: int, index: tuple[int, ...]) -> None:
-        self.summary, self.row, self.index = summary, row, index
+    def __init__(self, summary: str, row: int, index: tuple[int, ...], bad: BadAccess | None = None) -> None:
+        self.summary, self.row, self.index, self.bad = summary, row, index, bad
         super().__init__(summary)
 
-    def located(self, program: tuple[int, int, int], location: Location | None) -> InterpreterError:
+    def located(self, kernel: str, program: tuple[int, int, int], location: Location | None) -> TritonError:
         """The error for the user: with the element of the tile, the program id and the line."""
+        if self.bad is not None:
+            return OutOfBoundsError(self.bad, kernel, program, location)
         lane = f"tile element {list(self.index)} of " if self.index else ""
         return InterpreterError(render(f"{self.summary} ({lane}program {program})", location))
 
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """The bytes `address .. address + size - 1` that the argument `name` reaches."""
+    """The bytes `address .. address + size - 1` that the argument `name` reaches; it points to `pointer` among them.
+
+    Without `pointer` that is the lowest byte.
+    """
 
     name: str
     address: int
     size: int
     writable: bool = True
+    pointer: int | None = None
 
     @property
     def end(self) -> int:
@@ -112,6 +120,16 @@ def _rounds(address: Array) -> list[Array]:
     return np.split(by_rank, np.cumsum(np.bincount(rank))[:-1])
 
 
+@dataclass(frozen=True, slots=True)
+class _Reach:
+    """What an access may touch: extents, the regions of those that are not empty, and anything else if `foreign`."""
+
+    foreign: bool
+    extents: tuple[Extent, ...]
+    regions: tuple[_Region, ...]
+    writable: tuple[_Region, ...]
+
+
 class Memory:
     """The address space of one launch; `keep` holds the owners of the memory alive."""
 
@@ -119,34 +137,47 @@ class Memory:
         self.extents = tuple(extents)
         self._keep = keep
         self._regions = tuple(_Region(e) for e in extents if e.size > 0)
-        self._writable = tuple(r for r in self._regions if r.extent.writable)
+        self._reaches: dict[tuple[bool, frozenset[int] | None], _Reach] = {}
 
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, Array]) -> Memory:
         """The address space of named NumPy arrays, each with all bytes that its strides reach."""
         return cls([extent_of(name, array) for name, array in arrays.items()], keep=dict(arrays))
 
+    def _reach(self, foreign: bool, pointers: frozenset[int] | None) -> _Reach:
+        """The reach of an access: of the arguments that point to one of `pointers`, if these are known."""
+        known = self._reaches.get((foreign, pointers))
+        if known is None:
+            of = [e for e in self.extents if pointers is not None and not foreign and e.pointer in pointers]
+            extents = tuple(of) or self.extents
+            regions = tuple(r for r in self._regions if r.extent in extents)
+            known = self._reaches[foreign, pointers] = _Reach(
+                foreign, extents, regions, tuple(r for r in regions if r.extent.writable))
+        return known
+
     def load(self, address: Array, mask: Array | None, other: Array | None, element: Element,
-             foreign: bool = False) -> Array:
+             foreign: bool = False, pointers: frozenset[int] | None = None) -> Array:
         """Elements at `address` (bytes); `other`, or else zero, where the mask is false."""
+        reach = self._reach(foreign, pointers)
         dtype = _memory_dtype(element)
         parts = [a for a in (address, mask, other) if a is not None]
         shape = np.broadcast_shapes(*(a.shape for a in parts))
         where = np.broadcast_to(address, shape).reshape(-1)
         if mask is None:
-            values = self._gather(where, dtype, foreign, _Lanes(shape, None)).reshape(shape)
+            values = self._gather(where, dtype, reach, _Lanes("load", shape, None)).reshape(shape)
             return values != 0 if storage_dtype(element) == np.bool_ else values
         out = np.zeros(shape, storage_dtype(element))
         if other is not None:
             out[...] = other
         lanes = np.flatnonzero(np.broadcast_to(mask, shape))
-        values = self._gather(where[lanes], dtype, foreign, _Lanes(shape, lanes))
+        values = self._gather(where[lanes], dtype, reach, _Lanes("load", shape, lanes))
         out.reshape(-1)[lanes] = values != 0 if out.dtype == np.bool_ else values
         return out
 
     def store(self, address: Array, value: Array, mask: Array | None, element: Element,
-              foreign: bool = False) -> None:
+              foreign: bool = False, pointers: frozenset[int] | None = None) -> None:
         """Write `value` at `address` where the mask is true; nothing is written when an address is bad."""
+        reach = self._reach(foreign, pointers)
         dtype = _memory_dtype(element)
         parts = [a for a in (address, value, mask) if a is not None]
         shape = np.broadcast_shapes(*(a.shape for a in parts))
@@ -156,14 +187,15 @@ class Memory:
         if mask is not None:
             lanes = np.flatnonzero(np.broadcast_to(mask, shape))
             where, data = where[lanes], data[lanes]
-        self._scatter(where, data, foreign, _Lanes(shape, lanes))
+        self._scatter(where, data, reach, _Lanes("store", shape, lanes))
 
     def atomic(self, address: Array, values: Sequence[Array], mask: Array | None, element: Element,
-               update: Callable[..., Array], foreign: bool = False) -> Array:
+               update: Callable[..., Array], foreign: bool = False, pointers: frozenset[int] | None = None) -> Array:
         """Put `update(old, *values)` in the place of each element, in row-major order; gives the old elements.
 
         Elements of one address are done one after the other, in rounds of distinct addresses.
         """
+        reach = self._reach(foreign, pointers)
         dtype = _memory_dtype(element)
         shape = np.broadcast_shapes(address.shape, *(v.shape for v in values), *(() if mask is None else (mask.shape,)))
         lanes = None if mask is None else np.flatnonzero(np.broadcast_to(mask, shape))
@@ -171,46 +203,46 @@ class Memory:
         where, *data = (np.broadcast_to(a, shape).reshape(-1)[chosen] for a in (address, *values))
         found = np.empty(where.shape, dtype)
         for part in _rounds(where):
-            active = _Lanes(shape, part if lanes is None else lanes[part])
-            found[part] = self._gather(where[part], dtype, foreign, active)
-            self._scatter(where[part], update(found[part], *(d[part] for d in data)), foreign, active)
+            active = _Lanes("atomic access", shape, part if lanes is None else lanes[part])
+            found[part] = self._gather(where[part], dtype, reach, active)
+            self._scatter(where[part], update(found[part], *(d[part] for d in data)), reach, active)
         out = np.zeros(shape, dtype)
         out.reshape(-1)[chosen] = found
         return out
 
-    def _gather(self, address: Array, dtype: np.dtype[Any], foreign: bool, lanes: _Lanes) -> Array:
+    def _gather(self, address: Array, dtype: np.dtype[Any], reach: _Reach, lanes: _Lanes) -> Array:
         if address.size == 0:
             return np.empty(0, dtype)
-        region = self._single(address, dtype.itemsize, self._regions)
+        region = self._single(address, dtype.itemsize, reach.regions)
         if region is not None:
             return region.gather(address, dtype)
         out, left = np.empty(address.shape, dtype), np.ones(address.shape, np.bool_)
-        for region in self._regions:
+        for region in reach.regions:
             inside = left & region.holds(address, dtype.itemsize)
             out[inside] = region.gather(address[inside], dtype)
             left &= ~inside
         if left.any():
-            self._refuse_unless(foreign, "load", address, left, dtype, lanes)
+            self._refuse_unless(reach, address, left, dtype, lanes)
             outside = np.flatnonzero(left)
-            out[outside] = self._guarded(foreign_memory.read, address, outside, "load", lanes, dtype)
+            out[outside] = self._guarded(foreign_memory.read, address, outside, lanes, dtype)
         return out
 
-    def _scatter(self, address: Array, value: Array, foreign: bool, lanes: _Lanes) -> None:
+    def _scatter(self, address: Array, value: Array, reach: _Reach, lanes: _Lanes) -> None:
         if address.size == 0:
             return
-        region = self._single(address, value.dtype.itemsize, self._writable)
+        region = self._single(address, value.dtype.itemsize, reach.writable)
         if region is not None:
             region.scatter(address, value)
             return
-        inside = [region.holds(address, value.dtype.itemsize) for region in self._writable]
+        inside = [region.holds(address, value.dtype.itemsize) for region in reach.writable]
         left = ~np.logical_or.reduce(inside) if inside else np.ones(address.shape, np.bool_)
         if left.any():
-            self._refuse_read_only(address, left, value.dtype, lanes)
-            self._refuse_unless(foreign, "store", address, left, value.dtype, lanes)
-        for region, held in zip(self._writable, inside, strict=True):
+            self._refuse_read_only(reach, address, left, value.dtype, lanes)
+            self._refuse_unless(reach, address, left, value.dtype, lanes)
+        for region, held in zip(reach.writable, inside, strict=True):
             region.scatter(address[held], value[held])
         if left.any():
-            self._guarded(foreign_memory.write, address, np.flatnonzero(left), "store", lanes, value[left])
+            self._guarded(foreign_memory.write, address, np.flatnonzero(left), lanes, value[left])
 
     @staticmethod
     def _single(address: Array, size: int, regions: Sequence[_Region]) -> _Region | None:
@@ -219,7 +251,7 @@ class Memory:
         return next((r for r in regions if r.extent.address <= low and high + size <= r.extent.end), None)
 
     @staticmethod
-    def _guarded(access: Callable[[Array, Any], Array], address: Array, outside: Array, what: str, lanes: _Lanes,
+    def _guarded(access: Callable[[Array, Any], Array], address: Array, outside: Array, lanes: _Lanes,
                  rest: Any) -> Array:
         """A foreign access, its failure told as that of a lane."""
         try:
@@ -227,45 +259,47 @@ class Memory:
         except foreign_memory.BadAddressError as error:
             lane = int(outside[error.index])
             row, index = lanes.place(lane)
-            raise MemoryAccessError(f"{what} at address {int(address[lane]):#x}, which came out of memory: "
+            raise MemoryAccessError(f"{lanes.what} at address {int(address[lane]):#x}, which came out of memory: "
                                     f"{error.reason}", row, index) from None
 
-    def _refuse_read_only(self, address: Array, bad: Array, dtype: np.dtype[Any], lanes: _Lanes) -> None:
-        for region in self._regions:
+    @staticmethod
+    def _refuse_read_only(reach: _Reach, address: Array, bad: Array, dtype: np.dtype[Any], lanes: _Lanes) -> None:
+        for region in reach.regions:
             hit = np.flatnonzero(bad & region.holds(address, dtype.itemsize))
             if hit.size:
                 element = (int(address[hit[0]]) - region.extent.address) // dtype.itemsize
-                raise MemoryAccessError(f"store to element {element} of {region.extent.name!r}, which is read-only",
-                                        *lanes.place(int(hit[0])))
+                raise MemoryAccessError(f"{lanes.what} to element {element} of {region.extent.name!r}, which is "
+                                        "read-only", *lanes.place(int(hit[0])))
 
-    def _refuse_unless(self, foreign: bool, what: str, address: Array, bad: Array, dtype: np.dtype[Any],
-                       lanes: _Lanes) -> None:
-        if foreign:
+    def _refuse_unless(self, reach: _Reach, address: Array, bad: Array, dtype: np.dtype[Any], lanes: _Lanes) -> None:
+        if reach.foreign:
             return
         lane = int(np.flatnonzero(bad)[0])
-        raise MemoryAccessError(f"{what} out of bounds: {self._nearest(int(address[lane]), dtype.itemsize)}",
-                                *lanes.place(lane))
+        row, index = lanes.place(lane)
+        where = int(address[lane])
+        if not reach.extents:
+            raise MemoryAccessError(f"{lanes.what} out of bounds: address {where:#x}, and no argument is a pointer",
+                                    row, index)
+        found = self._nearest(reach, lanes.what, where, dtype.itemsize, index)
+        raise MemoryAccessError(str(found), row, index, found)
 
-    def _nearest(self, address: int, size: int) -> str:
-        """The argument that `address` is nearest to, in words."""
-        if not self.extents:
-            return f"address {address:#x}, and no argument is a pointer"
+    @staticmethod
+    def _nearest(reach: _Reach, what: str, address: int, size: int, index: tuple[int, ...]) -> BadAccess:
+        """An access out of bounds, told of the argument that `address` is nearest to."""
 
         def distance(extent: Extent) -> int:
             return max(extent.address - address, address + size - extent.end, 0)
 
-        extent = min(self.extents, key=distance)
-        element, rest = divmod(address - extent.address, size)
-        count = extent.size // size
-        off = f" + {rest} byte{'s' if rest > 1 else ''}" if rest else ""
-        bounds = f"whose elements 0 to {count - 1} are in bounds" if count else "which has no element"
-        return f"element {element}{off} of {extent.name!r}, {bounds} (address {address:#x})"
+        extent = min(reach.extents, key=distance)
+        pointer = extent.address if extent.pointer is None else extent.pointer
+        return BadAccess(what, extent.name, size, address, pointer, extent.address, extent.end, index)
 
 
 @dataclass(frozen=True, slots=True)
 class _Lanes:
-    """Where the flat list of active addresses came from: the batch's shape, and which lanes (None: all)."""
+    """Where the flat list of active addresses came from: what access, the batch's shape, which lanes (None: all)."""
 
+    what: str
     shape: tuple[int, ...]
     active: Array | None
 
@@ -284,7 +318,8 @@ def _memory_dtype(element: Element) -> np.dtype[Any]:
 def extent_of(name: str, array: Array) -> Extent:
     """The bytes that a NumPy array reaches with its shape and strides (which may be negative)."""
     if not array.size:
-        return Extent(name, array.ctypes.data, 0, bool(array.flags.writeable))
+        return Extent(name, array.ctypes.data, 0, bool(array.flags.writeable), array.ctypes.data)
     reach = [(n - 1) * stride for n, stride in zip(array.shape, array.strides, strict=True)]
     low, high = sum(r for r in reach if r < 0), sum(r for r in reach if r > 0)
-    return Extent(name, array.ctypes.data + low, high - low + array.itemsize, bool(array.flags.writeable))
+    return Extent(name, array.ctypes.data + low, high - low + array.itemsize, bool(array.flags.writeable),
+                  array.ctypes.data)

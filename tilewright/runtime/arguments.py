@@ -35,7 +35,7 @@ class Pointer(NamedTuple):
 
     def extent(self, name: str) -> Extent:
         """The interpreters' form of it, called `name`."""
-        return Extent(name, self.low, self.high - self.low, self.writable)
+        return Extent(name, self.low, self.high - self.low, self.writable, self.address)
 
 
 Reader = Callable[[Any], Pointer]

@@ -1,6 +1,7 @@
 """What a process has once, made when it is first needed: the disk cache, the compilers, the targets.
 
-Importing and decorating make none of it.  Each is made once for the knobs that it depends on.
+Importing and decorating make none of it.  Each is made once for the knobs that it depends on.  What loads a kernel
+from the disk cache is imported with this module; what compiles one is imported when one is compiled.
 Tests: tests/runtime/test_devices.py, tests/runtime/test_import.py.
 """
 
@@ -16,6 +17,7 @@ from typing import Any, TypeVar
 from tilewright.runtime.cache import Store
 from tilewright.runtime.fingerprint import compiler_key, llvm_version, processor
 from tilewright.targets.base import Target
+from tilewright.targets.cpu.target import CpuTarget
 from tilewright.targets.llvm.machine import Compiler, Machine, Request
 
 Settings = Mapping[str, Any]        # the knobs that count for a launch
@@ -55,7 +57,6 @@ class Devices:
         return made
 
     def _cpu(self, settings: Settings) -> Target:
-        from tilewright.targets.cpu.target import CpuTarget
         store = self.store(settings)
         compiler = LateCompiler(lambda: self.compiler(settings), store)
         return CpuTarget(threads=settings["num_threads"] or None, compiler=compiler,
@@ -115,7 +116,7 @@ class LateCompiler(Compiler):
 
 
 def _store_knobs(settings: Settings) -> tuple[Any, ...]:
-    return tuple(settings[name] for name in ("cache", "cache_dir", "cache_home", "cache_size"))
+    return tuple(settings[name] for name in ("disk_cache", "cache_dir", "cache_home", "cache_size"))
 
 
 def _compiler_knobs(settings: Settings) -> tuple[Any, ...]:
@@ -124,7 +125,7 @@ def _compiler_knobs(settings: Settings) -> tuple[Any, ...]:
 
 
 def _store(settings: Settings) -> Store:
-    if not settings["cache"]:
+    if not settings["disk_cache"]:
         return Store(None)
     folder = cache_folder(settings)
     if folder is None:

@@ -4,7 +4,7 @@ A knob has a name, the environment variables that set it (`TILEWRIGHT_X` wins ov
 kind, a default, and whether it changes generated code.  `scope(name=value)` overrides knobs in a block of code, in the
 current context only (other threads are not touched).  `read` looks at the override, then the environment, then the
 default.  A kernel takes a `snapshot` of the environment when it is decorated, as triton does for `TRITON_INTERPRET`;
-an override by `scope` counts at the launch.
+an override by `scope` counts at the launch.  docs/knobs.md is made from the table (`tilewright knobs --page`).
 Tests: tests/runtime/test_knobs.py.
 """
 
@@ -29,20 +29,23 @@ class Knob:
     default: Any
     affects_code: bool
     doc: str
+    triton: str = ""        # where triton has it: `triton.knobs.runtime.debug` is "runtime.debug"
 
 
 TABLE: Mapping[str, Knob] = MappingProxyType({k.name: k for k in (
     Knob("interpret", ("TILEWRIGHT_INTERPRET", "TRITON_INTERPRET"), bool, False, False,
-         "Run kernels step by step in Python (the eager engine) instead of compiling them."),
+         "Run kernels step by step in Python (the eager engine) instead of compiling them.", "runtime.interpret"),
     Knob("debug", ("TILEWRIGHT_DEBUG", "TRITON_DEBUG"), bool, False, True,
-         "Turn `tl.device_assert` and `assert` on in kernels that do not say `debug=` themselves."),
+         "Turn `tl.device_assert` and `assert` on in kernels that do not say `debug=` themselves.", "runtime.debug"),
     Knob("default_fp_fusion", ("TILEWRIGHT_DEFAULT_FP_FUSION", "TRITON_DEFAULT_FP_FUSION"), bool, False, True,
-         "Let a multiplication and an addition become one fma when a launch does not say `enable_fp_fusion=`."),
+         "Let a multiplication and an addition become one fma when a launch does not say `enable_fp_fusion=`.",
+         "language.default_fp_fusion"),
     Knob("f32_default", ("TILEWRIGHT_F32_DEFAULT", "TRITON_F32_DEFAULT"), str, "", True,
-         "Precision of float32 `tl.dot` that does not say `input_precision=` (ieee, tf32, tf32x3, bf16x3, bf16x6)."),
+         "Precision of float32 `tl.dot` that does not say `input_precision=` (ieee, tf32, tf32x3, bf16x3, bf16x6).",
+         "language.fp32_default"),
     Knob("allow_non_constexpr_globals",
          ("TILEWRIGHT_ALLOW_NON_CONSTEXPR_GLOBALS", "TRITON_ALLOW_NON_CONSTEXPR_GLOBALS"), bool, False, True,
-         "Let kernels read any global as a constant."),
+         "Let kernels read any global as a constant.", "compilation.allow_non_constexpr_globals"),
     Knob("check_bounds", ("TILEWRIGHT_CHECK_BOUNDS",), bool, True, True,
          "Test loads and stores of compiled CPU kernels against the extents of their tensors."),
     Knob("num_threads", ("TILEWRIGHT_NUM_THREADS",), int, 0, False,
@@ -55,19 +58,20 @@ TABLE: Mapping[str, Knob] = MappingProxyType({k.name: k for k in (
     Knob("check", ("TILEWRIGHT_CHECK",), int, 1, False,
          "IR verification: 0 none, 1 after the frontend and before code generation, 2 after every pass."),
     Knob("dump", ("TILEWRIGHT_KERNEL_DUMP", "TRITON_KERNEL_DUMP"), bool, False, False,
-         "Write every stage of each compiled kernel into `dump_dir`."),
+         "Write every stage of each compiled kernel into `dump_dir`.", "compilation.dump_ir"),
     Knob("dump_dir", ("TILEWRIGHT_DUMP_DIR", "TRITON_DUMP_DIR"), str, "tilewright-dump", False,
-         "Directory for `dump`."),
-    Knob("cache", ("TILEWRIGHT_CACHE",), bool, True, False,
+         "Directory for `dump`.", "cache.dump_dir"),
+    Knob("disk_cache", ("TILEWRIGHT_DISK_CACHE",), bool, True, False,
          "Keep compiled kernels on disk, and read them from there."),
     Knob("cache_dir", ("TILEWRIGHT_CACHE_DIR", "TRITON_CACHE_DIR"), str, "", False,
-         "Folder of the disk cache, which has to be this user's own; empty means `tilewright` in `cache_home`."),
+         "Folder of the disk cache, which has to be this user's own; empty means `tilewright` in `cache_home`.",
+         "cache.dir"),
     Knob("cache_home", ("TILEWRIGHT_CACHE_HOME", "XDG_CACHE_HOME"), str, "", False,
          "Folder for the caches of this user's programs; empty means `~/.cache`."),
     Knob("cache_size", ("TILEWRIGHT_CACHE_SIZE",), int, 1024, False,
          "Size of the disk cache in MiB; above it, what was used longest ago is removed."),
     Knob("always_compile", ("TILEWRIGHT_ALWAYS_COMPILE", "TRITON_ALWAYS_COMPILE"), bool, False, False,
-         "Compile also what the disk cache has."),
+         "Compile also what the disk cache has.", "compilation.always_compile"),
     Knob("compile_in_process", ("TILEWRIGHT_COMPILE_IN_PROCESS",), bool, False, False,
          "Run LLVM in this process instead of a child; where LLVM ends its process, it ends this one."),
     Knob("compile_processes", ("TILEWRIGHT_COMPILE_PROCESSES",), int, 0, False,
@@ -134,12 +138,7 @@ def overrides() -> Mapping[str, Any]:
 def scope(**values: Any) -> Iterator[None]:
     """Override knobs inside a `with` block: `with knobs.scope(interpret=True): ...`."""
     for name, value in values.items():
-        if name not in TABLE:
-            raise KeyError(f"no knob {name!r}; there are {', '.join(TABLE)}")
-        kind = TABLE[name].kind
-        allowed = int | float if kind is float else kind
-        if not isinstance(value, allowed) or (kind is not bool and isinstance(value, bool)):
-            raise TypeError(f"knob {name} takes {kind.__name__}, not {type(value).__name__}")
+        _check(name, value)
     token = _overrides.set(MappingProxyType({**_overrides.get(), **values}))
     try:
         yield
@@ -147,8 +146,72 @@ def scope(**values: Any) -> Iterator[None]:
         _overrides.reset(token)
 
 
+def assign(name: str, value: Any) -> None:
+    """Override a knob from now on in the current context: until the block of `scope` around it ends, or for good."""
+    _check(name, value)
+    _overrides.set(MappingProxyType({**_overrides.get(), name: value}))
+
+
+def unassign(name: str) -> None:
+    """Let the environment count again for a knob."""
+    _overrides.set(MappingProxyType({n: v for n, v in _overrides.get().items() if n != name}))
+
+
+def _check(name: str, value: Any) -> None:
+    if name not in TABLE:
+        raise KeyError(f"no knob {name!r}; there are {', '.join(TABLE)}")
+    kind = TABLE[name].kind
+    allowed = int | float if kind is float else kind
+    if not isinstance(value, allowed) or (kind is not bool and isinstance(value, bool)):
+        raise TypeError(f"knob {name} takes {kind.__name__}, not {type(value).__name__}")
+
+
+class Group:
+    """Knobs under the names that triton has for them: `knobs.runtime.debug`.
+
+    Reading gives what counts here and now; assigning overrides it in the current context (`assign`), deleting ends
+    that; `with group.scope():` ends at its end what is assigned inside.
+    """
+
+    def __init__(self, name: str) -> None:
+        own = {k.triton.partition(".")[2]: k.name for k in TABLE.values() if k.triton.partition(".")[0] == name}
+        self.__dict__["_name"], self.__dict__["_own"] = name, own
+
+    def _knob(self, attribute: str) -> str:
+        if attribute not in self._own:
+            raise AttributeError(f"no knob {self._name}.{attribute}; there are "
+                                 f"{', '.join(f'{self._name}.{a}' for a in self._own)}")
+        name: str = self._own[attribute]
+        return name
+
+    def __getattr__(self, attribute: str) -> Any:
+        return read(self._knob(attribute))
+
+    def __setattr__(self, attribute: str, value: Any) -> None:
+        assign(self._knob(attribute), value)
+
+    def __delattr__(self, attribute: str) -> None:
+        unassign(self._knob(attribute))
+
+    def __dir__(self) -> list[str]:
+        return sorted((*self._own, "scope"))
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Undo at the end what is assigned inside."""
+        with scope():
+            yield
+
+
+# `knobs.runtime`, `knobs.compilation`, ...
+GROUPS: Mapping[str, Group] = MappingProxyType({
+    name: Group(name) for name in dict.fromkeys(k.triton.partition(".")[0] for k in TABLE.values() if k.triton)})
+
+
 def __getattr__(name: str) -> Any:
-    """`knobs.interpret` reads the knob `interpret`."""
+    """`knobs.interpret` reads the knob `interpret`; `knobs.runtime` is the group of that name."""
     if name in TABLE:
         return read(name)
-    raise AttributeError(f"no knob {name!r}; there are {', '.join(TABLE)}")
+    if name in GROUPS:
+        return GROUPS[name]
+    raise AttributeError(f"no knob {name!r}; there are {', '.join((*TABLE, *GROUPS))}")

@@ -7,7 +7,7 @@ import functools
 import numpy as np
 
 from tilewright.interpret import batched
-from tilewright.interpret.memory import Memory
+from tilewright.interpret.memory import Memory, extent_of
 from tilewright.ir.build import Builder
 from tilewright.ir.node import Block, Function, Module, Value
 from tilewright.ir.types import (
@@ -154,12 +154,18 @@ def slot(value, t):
     return int(value) & (2**63 - 1) if int(value) >= 0 else int(value)
 
 
+def words(args, params):
+    """The slots of a launch: a pattern for each argument, then the extents of the arrays."""
+    arrays = [v for v in args if isinstance(v, np.ndarray)]
+    extents = [extent_of("", a) for a in arrays]
+    return [slot(v, p.type) for v, p in zip(args, params)] + [w for e in extents for w in (e.address, e.end)]
+
+
 def run_cpu(module, grid, args, optimise=True):
     if optimise:
         module = run_passes(module, target().passes(Options()))
     code = target().compile(module, Options())
-    slots = [slot(v, p.type) for v, p in zip(args, module.entry.params)]
-    target().load(code).launch((*grid, 1, 1)[:3], slots)
+    target().load(code).launch((*grid, 1, 1)[:3], words(args, module.entry.params))
     return code
 
 

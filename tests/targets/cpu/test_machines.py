@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tests.targets.cpu.harness import F16, Options, run_oracle, slot, target
+from tests.targets.cpu.harness import F16, Options, run_oracle, target, words
 from tests.targets.cpu.random_kernels import WORDS, Generator
 from tests.targets.cpu.test_dot import matmul
 from tests.targets.cpu.test_nests import two_d, vector_add
@@ -58,7 +58,7 @@ def test_narrower_vectors(name, which):
     run_oracle(module, grid, expected)
     machine = CpuTarget(MACHINES[name])
     code = machine.compile(run_passes(module, machine.passes(Options())), Options())
-    machine.load(code).launch((*grid, 1, 1)[:3], [slot(v, p.type) for v, p in zip(args, module.entry.params)])
+    machine.load(code).launch((*grid, 1, 1)[:3], words(args, module.entry.params))
     for got, want in zip(args, expected):
         if isinstance(got, np.ndarray):
             np.testing.assert_allclose(got.astype(np.float64), want.astype(np.float64), rtol=2e-3, atol=1e-4)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.targets.cpu.harness import F16, F32, F64, I8, I32, I64, both, generated, kernel, ptr
+from tests.targets.cpu.harness import F16, F32, F64, I8, I32, I64, both, generated, kernel, ptr, words
 
 SHAPES = [((1,), 0), ((7,), 0), ((16,), 0), ((17,), 0), ((1023,), 0), ((1025,), 0), ((5, 19), 0), ((5, 19), 1),
           ((1, 40), 0), ((40, 1), 0), ((16, 1), 1), ((33, 64), 0), ((33, 64), 1), ((3, 4, 5), 0), ((3, 4, 5), 1),
@@ -152,7 +152,7 @@ def test_the_order_does_not_depend_on_threads():
         from tilewright.targets.cpu import CpuTarget
         t = CpuTarget(threads=threads)
         o = np.zeros_like(x)
-        t.load(t.compile(softmax(1024), Options())).launch(
-            (64, 1, 1), [x.ctypes.data, o.ctypes.data, 1000, 1000])
+        module = softmax(1024)
+        t.load(t.compile(module, Options())).launch((64, 1, 1), words([x, o, 1000, 1000], module.entry.params))
         outs.append(o)
     np.testing.assert_array_equal(*outs)

@@ -53,7 +53,7 @@ def test_no_threads_for_one_thread_or_small_work(counting):
     launch_shared(alone, counts)
     few = make("linux", 4, 10**9).load(counting)
     launch_shared(few, counts)
-    assert threads_of_process() == before and (counts == 2).all()
+    assert threads_of_process() <= before and (counts == 2).all()      # an older thread may have ended meanwhile
 
 
 def test_idle_workers_use_no_processor(counting):

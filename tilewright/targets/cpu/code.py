@@ -229,6 +229,11 @@ class Code(FunctionWriter):
             return b if x == one else a
         return self.op(name, a, b)
 
+    def fold_not(self, a: Value) -> Value:
+        """Not of an i1 scalar, decided now for a constant."""
+        known = integer_value(a)
+        return self.not_(a) if known is None else constant(I1, 1 - (known & 1))
+
     def fold_icmp(self, predicate: str, a: Value, b: Value) -> Value:
         """A signed comparison, decided now for two constants."""
         x, y = integer_value(a), integer_value(b)

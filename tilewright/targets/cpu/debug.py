@@ -16,8 +16,7 @@ from tilewright.targets.cpu.evaluate import Evaluator, Index
 from tilewright.targets.cpu.fuse import Walker
 from tilewright.targets.cpu.lanes import Form, Lane
 from tilewright.targets.cpu.nest import Nest
-from tilewright.targets.cpu.polling import location_record
-from tilewright.targets.cpu.state import Buffer
+from tilewright.targets.cpu.state import Buffer, location_record
 from tilewright.targets.llvm.types import I64 as LLVM_I64
 from tilewright.targets.llvm.types import PTR, constant
 from tilewright.targets.llvm.types import Value as LlvmValue

@@ -26,6 +26,7 @@ from tilewright.targets.cpu import access
 from tilewright.targets.cpu.aliasing import Aliases
 from tilewright.targets.cpu.bounds import assume
 from tilewright.targets.cpu.evaluate import Evaluator, Facts, Index
+from tilewright.targets.cpu.extents import Guards, is_access
 from tilewright.targets.cpu.lanes import Lane, LaneMath
 from tilewright.targets.cpu.nest import Nest, iterate
 from tilewright.targets.cpu.plan import Plan, is_virtual, unrolling
@@ -42,12 +43,14 @@ Handler = Callable[["Walker", Op], None]
 class Walker:
     """Generates the code of one kernel's body (see the module's docstring)."""
 
-    def __init__(self, kernel: Kernel, plan: Plan, aliases: Aliases, handlers: Mapping[str, Handler]) -> None:
+    def __init__(self, kernel: Kernel, plan: Plan, aliases: Aliases, handlers: Mapping[str, Handler],
+                 guards: Guards | None = None) -> None:
         self.kernel = kernel
         self.code = kernel.code
         self.plan = plan
         self.aliases = aliases
         self.handlers = handlers
+        self.guards = guards
         self._loads: list[Value] = []                       # virtual loads that may still be needed
         self._waiting: list[Value] = []                     # kept tiles that no nest has computed yet
         self._owned: list[dict[Value, Buffer]] = []         # per open block: buffers to free after their last use
@@ -70,6 +73,8 @@ class Walker:
         if is_virtual(op):
             self._bind_virtual(op)
             return
+        if self.guards is not None and is_access(op) and not shape_of(op.operands[0].type):
+            self.guards.scalar(op)
         handler = self.handlers.get(op.name)
         if op.attrs.get("volatile", False):
             self._volatile_load(op)
@@ -113,9 +118,14 @@ class Walker:
         bindings, loads, waiting = self.kernel.bindings, self._loads, self._waiting
         self.kernel.bindings = dict(bindings)
         self._loads, self._waiting = list(loads), list(waiting)
+        tested = self.guards.tested if self.guards is not None else set()
+        if self.guards is not None:
+            self.guards.tested = set(tested)
         try:
             yield
         finally:
+            if self.guards is not None:
+                self.guards.tested = tested
             self.kernel.bindings, self._loads, self._waiting = bindings, loads, waiting
 
     def used_within(self, op: Op) -> list[set[Value]]:
@@ -235,16 +245,21 @@ class Walker:
 
     def nest(self, sources: Sequence[Value], shape: tuple[int, ...], fused: Sequence[Value],
              emit: Callable[[Nest], Sequence[LlvmValue]], also: Sequence[Op] = (),
-             versions: bool = True) -> tuple[LlvmValue, ...]:
+             versions: bool = True, narrow: bool = False) -> tuple[LlvmValue, ...]:
         """Write a nest of `shape` that reads `sources`, in two versions if run-time tests make one of them simple.
+
+        A `narrow` one only moves elements, which may be small: it takes a whole register of them at once.
 
         `fused` tiles are computed in it and then live in scratch; `emit` must visit every element (`iterate`, or
         `visit` at each group).  Returns what `emit` returns.
         """
         ops = self.virtual_ops(sources)
+        self.test([*ops, *also])
         self._fused = {v: self.kernel.new_buffer(v.type) for v in fused}
         width = self.kernel.lanes_for(any(_is_wide(op) for op in ops) or any(_wide_type(v) for v in sources))
 
+        if narrow:
+            width = max(width, self.kernel.vector_bits // (8 * element_of(sources[0].type).bytes))
         unroll = unrolling(ops)
 
         def version(facts: Facts, unroll: int) -> tuple[LlvmValue, ...]:
@@ -262,6 +277,11 @@ class Walker:
             self.own(value, buffer)
         self._fused = {}
         return tuple(self.code.export(r) for r in results)
+
+    def test(self, ops: Sequence[Op]) -> None:
+        """Test the accesses among `ops` against the extents of their arguments."""
+        if self.guards is not None:
+            self.guards.tiles(ops)
 
     def virtual_ops(self, sources: Sequence[Value]) -> list[Op]:
         """The virtual ops below `sources`, in program order."""

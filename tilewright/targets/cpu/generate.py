@@ -18,10 +18,10 @@ from tilewright.ir.types import I1, Pointer, element_of
 from tilewright.targets.cpu import atomic, control, debug, dot, order, rearrange, reduce, scan
 from tilewright.targets.cpu.aliasing import Aliases
 from tilewright.targets.cpu.code import Code
+from tilewright.targets.cpu.extents import Guards
 from tilewright.targets.cpu.fuse import Handler, Walker
 from tilewright.targets.cpu.plan import Plan
-from tilewright.targets.cpu.polling import location_record
-from tilewright.targets.cpu.state import Kernel
+from tilewright.targets.cpu.state import Kernel, location_record
 from tilewright.targets.llvm import convert
 from tilewright.targets.llvm.isa import Isa
 from tilewright.targets.llvm.text import ModuleWriter
@@ -44,8 +44,8 @@ class Generated:
     metadata: Mapping[str, Any]
 
 
-def generate(module: Module, isa: Isa, vector_bits: int) -> Generated:
-    """LLVM text for `module` on vectors of `vector_bits`."""
+def generate(module: Module, isa: Isa, vector_bits: int, check_bounds: bool = True) -> Generated:
+    """LLVM text for `module` on vectors of `vector_bits`; `check_bounds` tests accesses against extents."""
     writer = ModuleWriter(isa)
     entry = "kernel_" + re.sub(r"\W", "_", module.entry_name)
     code = Code(writer, entry, [("slots", PTR), ("first", I64), ("last", I64), ("context", PTR)])
@@ -53,7 +53,8 @@ def generate(module: Module, isa: Isa, vector_bits: int) -> Generated:
     _bind_arguments(kernel)
     body = module.entry.body
     aliases = Aliases(module)
-    walker = Walker(kernel, Plan(body, aliases.other_axis), aliases, HANDLERS)
+    guards = Guards(kernel, module) if check_bounds else None
+    walker = Walker(kernel, Plan(body, aliases.other_axis), aliases, HANDLERS, guards)
     _, first, last, _ = code.params
 
     def program(linear: Value, _: tuple[Value, ...]) -> tuple[Value, ...]:
@@ -66,7 +67,8 @@ def generate(module: Module, isa: Isa, vector_bits: int) -> Generated:
     code.ret()
     messages = kernel.messages
     metadata = {"entry": entry, "scratch_bytes": max(64, kernel.scratch.size), "asserts": messages.asserts,
-                "prints": messages.prints, "polls_cancel": bool(messages.loops),
+                "prints": messages.prints, "accesses": messages.accesses,
+                "polls_cancel": bool(messages.loops),
                 "loops": [location_record(loc) for loc in messages.loops], "name": module.entry_name}
     return Generated(code.text() + writer.text(), metadata)
 

@@ -7,10 +7,8 @@ the kernel.  Tests: tests/targets/cpu/test_control.py, tests/targets/cpu_host/te
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from tilewright.diagnostics import Location
 from tilewright.ir.node import Op
 from tilewright.targets.cpu.fuse import Walker
 from tilewright.targets.llvm.types import I64, PTR, Value, constant
@@ -56,9 +54,3 @@ def poll(walker: Walker, op: Op) -> None:
         code.branch(won, note)
 
     code.leave_if(code.icmp("ne", stop, constant(I64, 0)), record)
-
-
-def location_record(loc: Location) -> Mapping[str, Any]:
-    """A location as plain data, for the metadata."""
-    return {"file": loc.file, "line": loc.line, "column": loc.column, "end_line": loc.end_line,
-            "end_column": loc.end_column, "function": loc.function}

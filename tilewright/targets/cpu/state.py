@@ -92,7 +92,16 @@ class Messages:
 
     asserts: list[Mapping[str, Any]] = field(default_factory=list)
     prints: list[Mapping[str, Any]] = field(default_factory=list)
+    accesses: list[Mapping[str, Any]] = field(default_factory=list)     # those that may leave their extent
     loops: list[Location] = field(default_factory=list)     # those that poll
+
+
+def location_record(loc: Location | None) -> Mapping[str, Any] | None:
+    """A location as plain data, for the metadata."""
+    if loc is None:
+        return None
+    return {"file": loc.file, "line": loc.line, "column": loc.column, "end_line": loc.end_line,
+            "end_column": loc.end_column, "function": loc.function, "caller": location_record(loc.caller)}
 
 
 class Kernel:

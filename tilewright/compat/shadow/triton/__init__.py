@@ -6,7 +6,7 @@ A module of triton that is not here is not there yet.
 from tilewright import *
 from tilewright.runtime.knobs import read as _read_knob
 
-del knobs, language, testing        # modules: those of this tree take their place; `knobs` has no counterpart
-from triton import backends, compiler, errors, language, runtime, testing
+del knobs, language, testing        # modules: those of this tree take their place
+from triton import backends, compiler, errors, knobs, language, runtime, testing
 
 __version__ = _read_knob("version")

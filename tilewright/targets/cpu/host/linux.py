@@ -137,7 +137,7 @@ class LinuxKernel(LoadedKernel):
         words = _FRAME.from_address(frame)
         status, why = Frame.STATUS // WORD, words[Frame.CANCEL // WORD]
         if words[status]:
-            return self._reports.assertion(words[status] - 1, words[status + 1], grid)
+            return self._reports.failure(words[status:status + 8], grid)
         if why == Cancel.NO_MEMORY:
             return OutOfResources(self.scratch_bytes, 0, "memory for a thread's scratch")
         return self._reports.timeout(self.host.timeout_s, words[status + 2] - 1, words[status + 3], grid)

@@ -18,7 +18,7 @@ from typing import Any
 
 from tilewright.targets.base import CodeObject, LoadedKernel
 from tilewright.targets.cpu.host.pool import Ranges, ThreadPool
-from tilewright.targets.cpu.host.records import Cancel
+from tilewright.targets.cpu.host.records import Cancel, Status
 from tilewright.targets.cpu.host.reports import Printer, Reports
 from tilewright.targets.llvm.toolchain import Loader
 
@@ -134,15 +134,15 @@ class PortableKernel(LoadedKernel):
         limit = self.host.timeout_s
         frame.deadline = time.monotonic() + limit if limit else 0.0
         self._run(grid, total, arguments, frame)
-        failed, program, loop, stopped_in = frame.words[_STATUS:_STATUS + 4]
+        status = frame.words[_STATUS:_STATUS + 8]
         late = frame.words[_CANCEL] == Cancel.TIMEOUT
         self.give_back(frame)
         if printer is not None:
             printer.reraise()
-        if failed:
-            raise self._reports.assertion(failed - 1, program, grid)
+        if status[Status.FAILED]:
+            raise self._reports.failure(status, grid)
         if late:
-            raise self._reports.timeout(limit, loop - 1, stopped_in, grid)
+            raise self._reports.timeout(limit, status[Status.LOOP] - 1, status[Status.LOOP_PROGRAM], grid)
 
     def _run(self, grid: tuple[int, int, int], total: int, arguments: Any, frame: Frame) -> None:
         threads, worth = self.host.threads, self.host.worth_help_ns

@@ -17,10 +17,22 @@ class Frame:
 
     GRID, SCRATCH, STATUS_AT, PRINT, CANCEL_AT, POLL, COUNTDOWN, SELF = 0, 24, 32, 40, 48, 56, 64, 72
     BLOCK = 80              # a worker's own scratch block
-    STATUS = 128            # failed assertion + 1, its program; loop that was stopped + 1, its program; 4 reserved
+    STATUS = 128            # see `Status`
     CANCEL = 192            # one of `Cancel`
     DEADLINE, NEXT_CHECK, THREAD = 200, 208, 216
     SIZE = 256
+
+
+class Status:
+    """Words of the status record, which a kernel fills.
+
+    The first is 0, or the number of a failed assertion + 1, or FIRST_ACCESS + the number of an access out of bounds;
+    then its program; the number of the loop that was stopped + 1 and its program; of an access the address, and the
+    argument's lowest byte, the byte after its highest, and its pointer.
+    """
+
+    FAILED, PROGRAM, LOOP, LOOP_PROGRAM, ADDRESS, LOW, HIGH, POINTER = range(8)
+    FIRST_ACCESS = 1 << 32
 
 
 class Cancel:

@@ -10,10 +10,12 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tilewright.diagnostics import KernelAssertionError, Location, render
+from tilewright.diagnostics import BadAccess, KernelAssertionError, Location, OutOfBoundsError, TritonError, render
 from tilewright.targets.cpu.host.printing import PrintSite
+from tilewright.targets.cpu.host.records import Status
 
 Grid = tuple[int, int, int]
+_MASK = (1 << 64) - 1
 _PRINT = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 
 
@@ -23,8 +25,19 @@ class Reports:
     def __init__(self, metadata: Mapping[str, Any]) -> None:
         self._name = str(metadata.get("name", metadata["entry"]))
         self._asserts: Sequence[Mapping[str, Any]] = metadata.get("asserts", ())
+        self._accesses: Sequence[Mapping[str, Any]] = metadata.get("accesses", ())
         self._loops: Sequence[Any] = metadata.get("loops", ())
         self.prints = [PrintSite(p) for p in metadata.get("prints", ())]
+
+    def failure(self, status: Sequence[int], grid: Grid) -> TritonError:
+        """The error that a status record tells of: a failed assertion, or an access out of bounds."""
+        number, linear = status[Status.FAILED], status[Status.PROGRAM]
+        if number < Status.FIRST_ACCESS:
+            return self.assertion(number - 1, linear, grid)
+        record = self._accesses[number - Status.FIRST_ACCESS]
+        address, low, high, pointer = (word & _MASK for word in status[Status.ADDRESS:])
+        bad = BadAccess(record["access"], record["argument"], record["bytes"], address, pointer, low, high)
+        return OutOfBoundsError(bad, self._name, program(linear, grid), _location(record["location"]))
 
     def assertion(self, number: int, linear: int, grid: Grid) -> KernelAssertionError:
         """The error of assertion `number`, which failed in the program of linear id `linear`."""
@@ -69,4 +82,4 @@ def program(linear: int, grid: Grid) -> Grid:
 
 def _location(record: Any) -> Location | None:
     """A location from metadata: the fields of `Location` by name, or None."""
-    return Location(**record) if record else None
+    return Location(**{**record, "caller": _location(record.get("caller"))}) if record else None

@@ -1,0 +1,230 @@
+"""Tests of loads and stores against the extents of their arguments (docs/design.md, Launch facts and memory).
+
+An access whose pointer is based on parameters of the kernel may touch only bytes that these parameters reach.  Every
+access is tested once before the nest that makes it, so that a violation is found before anything of the nest is
+written: a scalar by its address; a tile by the span of its addresses (`spans`), which are a few scalar instructions;
+where that fails or no span is known, a *probe*, a nest of its own, looks at every active lane.  The first violation
+claims the launch's status record (`host.records`), as a failed assertion does, and leaves the kernel; the host raises
+`OutOfBoundsError`.
+Pointers that come out of memory or out of integers have no extent and are not tested.
+
+Before: what the access needs is bound.  Tests: tests/targets/cpu/test_extents.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tilewright.analysis.alias import Alias
+from tilewright.ir.node import Module, Op, Value
+from tilewright.ir.ops.table import Effect
+from tilewright.ir.types import Pointer, element_of, shape_of
+from tilewright.targets.cpu.evaluate import Evaluator, Facts, Index
+from tilewright.targets.cpu.host.records import Status
+from tilewright.targets.cpu.lanes import Lane
+from tilewright.targets.cpu.nest import Nest, iterate
+from tilewright.targets.cpu.spans import Spans
+from tilewright.targets.cpu.state import Kernel, Virtual, location_record
+from tilewright.targets.llvm.types import I1, I64, PTR, constant
+from tilewright.targets.llvm.types import Value as LlvmValue
+
+
+def is_access(op: Op) -> bool:
+    """Whether `op` reads or writes through a pointer operand."""
+    return bool(op.row.effects & (Effect.READS | Effect.WRITES)) and bool(op.operands) and isinstance(
+        element_of(op.operands[0].type), Pointer)
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """A parameter's extent in bytes, as i64 scalars; elements of `size` bytes start at `count` places from `low` on."""
+
+    base: Value
+    size: int
+    pointer: LlvmValue
+    low: LlvmValue
+    high: LlvmValue
+    count: LlvmValue
+
+
+class Guards:
+    """The tests of one kernel's accesses."""
+
+    def __init__(self, kernel: Kernel, module: Module) -> None:
+        self.kernel = kernel
+        self.code = kernel.code
+        self._alias = Alias(module)
+        pointers = [v for v in module.entry.params if isinstance(v.type, Pointer)]
+        first = len(module.entry.params)
+        self._words = {v: first + 2 * k for k, v in enumerate(pointers)}
+        self._names = dict(zip(module.entry.params, module.entry.param_names, strict=True))
+        self.tested: set[Op] = set()        # accesses that have been tested on every way to where we are
+
+    # --- what is tested
+
+    def scalar(self, op: Op) -> None:
+        """Test an access to one element, before it."""
+        extents = self._extents(op)
+        if not extents:
+            return
+        mask = op.operand("mask")
+        address = self._address(self.kernel.scalar(op.operands[0]), 1)
+        outside = self._outside(address, extents)
+        if mask is not None:
+            outside = self.code.fold("and", outside, self._flag(mask))
+        self.code.leave_if(outside, lambda: self._record(op, extents, address))
+
+    def tiles(self, ops: Iterable[Op]) -> None:
+        """Test the accesses among `ops`, which are in program order, before the nest that makes them.
+
+        What a probe reads to find addresses and masks has been tested before it.
+        """
+        certain: list[LlvmValue] = []
+        doubtful: list[tuple[Op, Sequence[Extent]]] = []
+
+        def settle() -> None:
+            ops = list(doubtful)
+            if ops:
+                doubt = self.code.fold_not(self._all(certain))
+                self.code.branch(doubt, lambda: self._probe_all(ops))
+            certain.clear()
+            doubtful.clear()
+
+        for op in ops:
+            if not is_access(op) or not shape_of(op.operands[0].type) or op in self.tested:
+                continue
+            self.tested.add(op)
+            extents = self._extents(op)
+            if not extents or self._is_off(op):
+                continue
+            inside = self._by_span(op, extents)
+            if inside is None:
+                settle()
+                self._probe(op, extents, self.kernel.lanes_for(wide=True))
+            else:
+                certain.append(inside)
+                doubtful.append((op, extents))
+        settle()
+
+    def _is_off(self, op: Op) -> bool:
+        """Whether the mask is known to be false."""
+        mask = op.operand("mask")
+        binding = self.kernel.bindings[mask] if mask is not None else None
+        while isinstance(binding, Virtual) and binding.op.name in ("splat", "broadcast"):
+            binding = self.kernel.bindings[binding.op.operands[0]]
+        return isinstance(binding, Lane) and binding.known == 0
+
+    # --- extents
+
+    def _extents(self, op: Op) -> Sequence[Extent]:
+        """The extents of the parameters that the access may be based on; none if it may be based on anything."""
+        bases = self._alias.bases(op.operands[0])
+        if bases is None or not all(base in self._words for base in bases):
+            return ()
+        pointer = element_of(op.operands[0].type)
+        assert isinstance(pointer, Pointer)
+        return [self._extent(base, pointer.element.bytes) for base in sorted(bases, key=self._words.__getitem__)]
+
+    def _extent(self, base: Value, size: int) -> Extent:
+        code, first = self.code, self._words[base]
+        low, high = (code.shared_load(f"load i64, {code.gep(code.params[0], word, I64)}, align 8", I64, 0)
+                     for word in (first, first + 1))
+        pointer = self._address(self.kernel.scalar(base), 1)
+        places = code.op("sub", code.op("sub", high, low), constant(I64, size - 1))
+        count = code.binary_intrinsic("smax", places, constant(I64, 0))
+        return Extent(base, size, pointer, low, high, count)
+
+    # --- tests
+
+    def _address(self, lane: Lane, width: int) -> LlvmValue:
+        pointers = Evaluator(self.kernel, width, 0).full(lane)
+        return self.code.cast("ptrtoint", pointers, I64 if width == 1 else pointers.type.of("i64"))
+
+    def _flag(self, mask: Value) -> LlvmValue:
+        return Evaluator(self.kernel, 1, 0).scalar(self.kernel.scalar(mask))
+
+    def _all(self, conditions: Iterable[LlvmValue]) -> LlvmValue:
+        total = constant(I1, 1)
+        for condition in dict.fromkeys(conditions):
+            total = self.code.fold("and", total, condition)
+        return total
+
+    def _outside(self, address: LlvmValue, extents: Sequence[Extent]) -> LlvmValue:
+        """Where an address, or each of a vector, lies in none of the extents."""
+        code, total = self.code, None
+        for extent in extents:
+            low, count = (v if not address.type.lanes else code.splat(v, address.type.lanes)
+                          for v in (extent.low, extent.count))
+            outside = code.icmp("uge", code.op("sub", address, low), count)
+            total = outside if total is None else code.op("and", total, outside)
+        assert total is not None
+        return total
+
+    def _by_span(self, op: Op, extents: Sequence[Extent]) -> LlvmValue | None:
+        """Whether the span of the active lanes' addresses lies in the extent; None if no span is known."""
+        if len(extents) != 1:
+            return None
+        (extent,), code = extents, self.code
+        spans = Spans(self.kernel, op.operand("mask"))
+        span = spans.address(op.operands[0], extent.base)
+        if span is None:
+            return None
+        least = code.op("sub", extent.low, extent.pointer)
+        most = code.op("sub", code.op("sub", extent.high, extent.pointer), constant(I64, extent.size))
+        inside = self._all([*spans.conditions, code.icmp("sge", span.low, least), code.icmp("sle", span.high, most)])
+        for gate in dict.fromkeys(spans.gates):
+            inside = code.fold("or", inside, code.fold_not(gate))
+        return inside
+
+    def _probe_all(self, ops: Sequence[tuple[Op, Sequence[Extent]]]) -> Sequence[LlvmValue]:
+        for op, extents in ops:
+            self._probe(op, extents, 1)
+        return ()
+
+    def _probe(self, op: Op, extents: Sequence[Extent], width: int) -> None:
+        """Look at every active lane, and leave the kernel at a violation."""
+        pointer, mask = op.operands[0], op.operand("mask")
+
+        def body(e: Evaluator, index: Index) -> None:
+            address = self._address(e.at(pointer, index), e.width)
+            outside = self._outside(address, extents)
+            if mask is not None:
+                outside = self.code.op("and", outside, e.full(e.at(mask, index)))
+            self.code.leave_if(self.code.any_lane(outside),
+                               lambda: self._record(op, extents, self._lowest(address, outside)))
+
+        with self.code.scope() as floor:
+            iterate(Nest(self.kernel, shape_of(pointer.type), width, floor, Facts()), body)
+
+    def _lowest(self, address: LlvmValue, outside: LlvmValue) -> LlvmValue:
+        """The lowest of the addresses that are outside."""
+        if not address.type.lanes:
+            return address
+        rest = constant(address.type, -1)
+        return self.code.intrinsic("vector.reduce.umin", I64, (self.code.select(outside, address, rest),),
+                                   (address.type,))
+
+    # --- the report
+
+    def _record(self, op: Op, extents: Sequence[Extent], address: LlvmValue) -> None:
+        code, kernel = self.code, self.kernel
+        accesses = kernel.messages.accesses
+        number = Status.FIRST_ACCESS + len(accesses)
+        extent = extents[0]
+        accesses.append({"access": "atomic access" if op.name.startswith("atomic") else op.name,
+                         "argument": self._names[extent.base], "bytes": extent.size,
+                         "location": location_record(op.loc)})
+        status = kernel.context_word(4, PTR)
+        old = code.here(I64, f"cmpxchg {status}, i64 0, i64 {number} monotonic monotonic")
+        won = code.here(I1, f"extractvalue {{ i64, i1 }} {old.name}, 1")
+
+        def note() -> Sequence[LlvmValue]:
+            words = {Status.PROGRAM: kernel.program[3], Status.ADDRESS: address, Status.LOW: extent.low,
+                     Status.HIGH: extent.high, Status.POINTER: extent.pointer}
+            for word, value in words.items():
+                code.store(value, code.gep(status, word, I64), 8)
+            return ()
+
+        code.branch(won, note)
+
