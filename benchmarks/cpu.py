@@ -1,137 +1,132 @@
-"""How fast is compiled CPU code beside NumPy and torch?  Prints a table of times and ratios.
+"""How fast is compiled CPU code beside NumPy, torch and torch.compile?  Prints a table of times and ratios.
 
-Everything runs in one process on the same arrays.  Ours and the rival take turns, so that whatever else the machine
-does falls on both; the median of the turns counts.  A result that differs from the rival's ends the run.
+Everything runs in one process on the same arrays.  Ours and the rivals take turns, so that whatever else the machine
+does falls on all; the median of the turns counts.  With one thread the CPU time of the thread is taken, which a busy
+machine disturbs little; with more, the time that passes.  A wrong result ends the run.
 How to read it, and what was measured: docs/performance.md.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
+import json
+import math
 import os
 import platform
 import statistics
+import sys
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
 
-import numpy as np
+# Some machines set these, and OpenBLAS then picks a slow kernel: NumPy would be an easy rival.
+for _variable in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):
+    os.environ.pop(_variable, None)
 
-import tilewright as triton
-import tilewright.language as tl
+TURN_S = 3e-4       # a turn repeats short work for as long as this
 
-
-@triton.jit
-def add_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
-    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    mask = offsets < n
-    x = tl.load(x_ptr + offsets, mask=mask)
-    y = tl.load(y_ptr + offsets, mask=mask)
-    tl.store(out_ptr + offsets, x + y, mask=mask)
+Clock = Callable[[], float]
 
 
-@triton.jit
-def softmax_kernel(x_ptr, out_ptr, columns, BLOCK: tl.constexpr):
-    column = tl.arange(0, BLOCK)
-    mask = column < columns
-    row = tl.program_id(0) * columns
-    x = tl.load(x_ptr + row + column, mask=mask, other=float("-inf"))
-    numerator = tl.exp(x - tl.max(x, axis=0))
-    tl.store(out_ptr + row + column, numerator / tl.sum(numerator, axis=0), mask=mask)
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", type=int, default=1, help="threads for everybody (default 1)")
+    parser.add_argument("--turns", type=int, default=25, help="how often each is measured (default 25)")
+    parser.add_argument("--only", default="", help="cases, separated by commas")
+    parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out: it takes minutes")
+    parser.add_argument("--json", metavar="FILE", help="also write all numbers to FILE")
+    return parser.parse_args()
 
 
-@triton.jit
-def matmul_kernel(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
-    m = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
-    n = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
-    k = tl.arange(0, BLOCK_K)
-    accumulator = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
-    for start in range(0, K, BLOCK_K):
-        a = tl.load(a_ptr + m[:, None] * K + (start + k)[None, :], mask=(m[:, None] < M) & ((start + k)[None, :] < K))
-        b = tl.load(b_ptr + (start + k)[:, None] * N + n[None, :], mask=((start + k)[:, None] < K) & (n[None, :] < N))
-        accumulator = tl.dot(a, b, accumulator, input_precision="ieee")
-    tl.store(c_ptr + m[:, None] * N + n[None, :], accumulator, mask=(m[:, None] < M) & (n[None, :] < N))
-
-
-@dataclass(frozen=True)
-class Case:
-    """One row of the table: two functions that fill two arrays with the same numbers."""
-
-    name: str
-    rival: str
-    ours: Callable[[], object]
-    theirs: Callable[[], object]
-    result: np.ndarray
-    expected: np.ndarray
-    tolerance: float
-
-
-def vector_add(n: int = 1 << 24) -> Case:
-    x, y = np.random.default_rng(0).standard_normal((2, n), dtype=np.float32)
-    out, wanted = np.empty_like(x), np.empty_like(x)
-    block = 4096
-    return Case("vector add, 16M float32", "numpy.add(x, y, out)",
-                lambda: add_kernel[(triton.cdiv(n, block),)](x, y, out, n, BLOCK=block),
-                lambda: np.add(x, y, out=wanted), out, wanted, 0.0)
-
-
-def softmax(rows: int = 1024, columns: int = 1024) -> Case:
-    import torch
-    x = np.random.default_rng(1).standard_normal((rows, columns), dtype=np.float32)
-    out, wanted = np.empty_like(x), torch.empty(rows, columns)
-    tensor = torch.from_numpy(x)
-    return Case("softmax, 1024 x 1024 float32", "torch.softmax(x, 1, out)",
-                lambda: softmax_kernel[(rows,)](x, out, columns, BLOCK=triton.next_power_of_2(columns)),
-                lambda: torch.softmax(tensor, 1, out=wanted), out, wanted.numpy(), 1e-6)
-
-
-def matmul(size: int = 512) -> Case:
-    a, b = np.random.default_rng(2).standard_normal((2, size, size), dtype=np.float32)
-    out, wanted = np.empty_like(a), np.empty_like(a)
-    grid = (triton.cdiv(size, 64), triton.cdiv(size, 64))
-    return Case("matmul, 512 x 512 x 512 float32", "numpy.matmul(a, b, out)",
-                lambda: matmul_kernel[grid](a, b, out, size, size, size, BLOCK_M=64, BLOCK_N=64, BLOCK_K=32),
-                lambda: np.matmul(a, b, out=wanted), out, wanted, 1e-5)
-
-
-def cases() -> Iterator[Case]:
-    yield vector_add()
-    if importlib.util.find_spec("torch") is None:
-        print("softmax: SKIPPED (needs torch: it is the rival)")
-    else:
-        yield softmax()
-    yield matmul()
-
-
-def milliseconds(work: Callable[[], object]) -> float:
+def repetitions(work: Callable[[], object]) -> int:
+    """How often to do `work` in one turn."""
     start = time.perf_counter()
     work()
-    return (time.perf_counter() - start) * 1e3
+    return max(1, min(1000, int(TURN_S / max(1e-7, time.perf_counter() - start))))
 
 
-def measure(case: Case, turns: int) -> tuple[float, float]:
-    """Median milliseconds of ours and theirs, measured in turns, after the results were compared."""
+def interleaved(works: Mapping[str, Callable[[], object]], turns: int, clock: Clock) -> dict[str, list[float]]:
+    """Microseconds of each work in each turn."""
+    for work in works.values():
+        work()
+    counts = {name: repetitions(work) for name, work in works.items()}
+    times: dict[str, list[float]] = {name: [] for name in works}
+    for _ in range(turns):
+        for name, work in works.items():
+            start = clock()
+            for _ in range(counts[name]):
+                work()
+            times[name].append((clock() - start) * 1e6 / counts[name])
+    return times
+
+
+def check(case: Any) -> None:
+    """End the run if our result is wrong."""
+    case.result.fill_(0)
     case.ours()
-    case.theirs()
-    error = np.max(np.abs(case.result - case.expected))
-    if not error <= case.tolerance * np.max(np.abs(case.expected)):
-        raise SystemExit(f"{case.name}: WRONG, the results differ by {error:.2e}")
-    times = [(milliseconds(case.ours), milliseconds(case.theirs)) for _ in range(turns)]
-    return statistics.median(t[0] for t in times), statistics.median(t[1] for t in times)
+    error = (case.result.double() - case.expected.double()).abs().max()
+    if not error <= case.tolerance * case.expected.double().abs().max():
+        raise SystemExit(f"{case.name} {case.size}: WRONG, the result is off by {error:.2e}")
+
+
+def measure(case: Any, options: argparse.Namespace) -> dict[str, Any]:
+    """One row: microseconds by name, and how many times as fast as each rival we are."""
+    import torch
+    check(case)
+    works = {"ours": case.ours, **case.rivals}
+    if case.compiled is not None and not options.no_compile:
+        function, inputs = case.compiled
+        torch._dynamo.reset()
+        compiled = torch.compile(function, dynamic=False)
+        works["compile"] = lambda: compiled(*inputs)
+    times = interleaved(works, options.turns, time.thread_time if options.threads == 1 else time.perf_counter)
+    medians = {name: statistics.median(t) for name, t in times.items()}
+    return {"name": case.name, "size": case.size, "us": medians, "least_us": {n: min(t) for n, t in times.items()},
+            "speed_up": {n: m / medians["ours"] for n, m in medians.items() if n != "ours"}}
+
+
+def show(row: Mapping[str, Any]) -> None:
+    times = "".join(f"{row['us'].get(n, math.nan):>12.1f}" for n in ("ours", "torch", "numpy", "compile"))
+    ratios = "".join(f"{row['speed_up'].get(n, math.nan):>9.2f}" for n in ("torch", "numpy", "compile"))
+    line = f"{row['name'] + ' ' + row['size']:42}{times} |{ratios}"
+    print(line.replace("nan", "  -"), flush=True)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--turns", type=int, default=25, help="how often each is measured (default 25)")
-    turns = parser.parse_args().turns
-    print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, "
-          f"NumPy {np.__version__}")
-    print(f"{'':34}{'ours':>10}{'rival':>10}{'ratio':>8}   rival")
-    for case in cases():
-        ours, theirs = measure(case, turns)
-        print(f"{case.name:34}{ours:>7.2f} ms{theirs:>7.2f} ms{ours / theirs:>8.2f}   {case.rival}")
-    print("ratio: time of ours over time of the rival, medians of turns taken one after the other; below 1 is faster")
+    options = arguments()
+    os.environ["TILEWRIGHT_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = str(options.threads)
+    sys.path.insert(0, str(Path(__file__).parent))
+    import numpy as np
+    import torch
+    from cpu_cases import elementwise, products, rows
+
+    import tilewright as triton
+    torch.set_num_threads(options.threads)
+    makers = {**elementwise.CASES, **rows.CASES, **products.CASES}
+    chosen = options.only.split(",") if options.only else list(makers)
+    unknown = [name for name in chosen if name not in makers]
+    if unknown:
+        raise SystemExit(f"no case {', '.join(unknown)}; there are {', '.join(makers)}")
+    print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, {options.threads} threads, Python "
+          f"{platform.python_version()}, NumPy {np.__version__}, torch {torch.__version__}")
+    print(f"{'microseconds':42}{'ours':>12}{'torch':>12}{'numpy':>12}{'compile':>12} | times as fast as each")
+    table, refused = [], 0
+    for name in chosen:
+        for make in makers[name]:
+            case = make()
+            try:
+                table.append(measure(case, options))
+            except triton.CompilationError as error:
+                refused += 1
+                print(f"{case.name + ' ' + case.size:42} NOT COMPILED: {str(error).splitlines()[-1]}")
+                continue
+            show(table[-1])
+    best = [min(row["speed_up"].values()) for row in table]
+    print(f"geometric mean against the best rival: {math.exp(sum(map(math.log, best)) / len(best)):.2f}")
+    if options.json:
+        Path(options.json).write_text(json.dumps({"threads": options.threads, "rows": table}, indent=1) + "\n")
+    sys.exit(1 if refused else 0)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,24 @@
 import numpy as np
 import pytest
 
-from tests.targets.cpu.harness import BF16, F8E4M3, F8E5M2, F16, F32, F64, I1, I8, I32, both, generated, kernel, ptr
+from tests.targets.cpu.harness import (
+    BF16,
+    F8E4M3,
+    F8E5M2,
+    F16,
+    F32,
+    F64,
+    I1,
+    I8,
+    I32,
+    both,
+    generated,
+    kernel,
+    ptr,
+    target,
+)
+from tilewright.targets.cpu.generate import generate
+from tilewright.targets.llvm.isa import Isa
 
 SHAPES = [(16, 16, 16), (1, 1, 1), (3, 5, 7), (1, 64, 16), (64, 1, 8), (17, 33, 9), (64, 64, 32), (9, 48, 1),
           (8, 32, 20), (7, 31, 64)]
@@ -30,7 +47,7 @@ def test_f32(m, n, k):
 
 @pytest.mark.parametrize("t,acc", [(F64, F64), (F16, F32), (F16, F16), (BF16, F32), (I8, I32), (F8E4M3, F32),
                                    (F8E5M2, F16)])
-@pytest.mark.parametrize("m,n,k", [(16, 16, 16), (3, 5, 7), (33, 40, 18)])
+@pytest.mark.parametrize("m,n,k", [(16, 16, 16), (3, 5, 7), (33, 40, 18), (21, 112, 24), (4, 48, 6)])
 def test_types(t, acc, m, n, k):
     """Small whole numbers, so that every sum is exact."""
     from tilewright.ir import fp
@@ -46,6 +63,15 @@ def test_types(t, acc, m, n, k):
 def test_int8_wraps_in_32_bits_only():
     x, y = np.full((10, 20), 127, np.int8), np.full((20, 10), -128, np.int8)
     both(product(10, 10, 20, I8, I32), (1,), [x, y, np.full((10, 10), -2**31 + 5, np.int32)])
+
+
+@pytest.mark.parametrize("t,name", [(BF16, "dpbf16ps"), (I8, "vpdpbusd")])
+def test_group_instructions(t, name):
+    text = generated(product(64, 64, 32, t, F32 if t == BF16 else I32)).text
+    if target().machine.isa.vnni and target().machine.isa.bf16:
+        assert name in text and "gather" not in text
+    with_sse2 = generate(product(64, 64, 32, t, F32 if t == BF16 else I32), Isa(), 128).text
+    assert name not in with_sse2
 
 
 def matmul(bm, bn, bk, t=F32, wrap=False, masked=True, in_place=True, group=0):

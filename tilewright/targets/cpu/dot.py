@@ -1,7 +1,7 @@
 """`dot`: brings the operands of a matrix product into memory in a good form, and its accumulator into a buffer.
 
-The operands are packed row-major into scratch in the type of the accumulation (f32 for narrow floats, i32 for int8),
-but a left operand of that type that is an affine, unmasked load is read where it lies.  The accumulator is the buffer
+The operands are packed into scratch as the machine's `Scheme` for the product wants them, but a left operand of its
+type that is an affine, unmasked load is read where it lies.  The accumulator is the buffer
 of the loop-carried value if nobody else needs its old content, so that a K loop copies nothing.  `product` does the
 rest.  The attribute `precision` asks for less than IEEE and is met by it.
 Before: see `fuse`.  After: the result is bound to a buffer.  Tests: tests/targets/cpu/test_dot.py.
@@ -9,17 +9,20 @@ Before: see `fuse`.  After: the result is bound to a buffer.  Tests: tests/targe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from tilewright.ir.node import Op, Value
-from tilewright.ir.types import F32, I32, Element, Scalar, Tile, element_of, shape_of
+from tilewright.ir.types import Scalar, element_of, shape_of
 from tilewright.targets.cpu import access
 from tilewright.targets.cpu.bounds import assume, is_certain
 from tilewright.targets.cpu.evaluate import Evaluator, Facts, Index
 from tilewright.targets.cpu.fuse import Walker
-from tilewright.targets.cpu.lanes import Lane, is_narrow_float, uniform, vector
+from tilewright.targets.cpu.lanes import vector
 from tilewright.targets.cpu.nest import Nest, fixed, iterate
+from tilewright.targets.cpu.packing import pack, pack_groups
 from tilewright.targets.cpu.product import Matrix, Product
+from tilewright.targets.cpu.schemes import Scheme, choose
 from tilewright.targets.cpu.state import Buffer, Virtual
 from tilewright.targets.llvm import convert
 from tilewright.targets.llvm.types import I64 as LLVM_I64
@@ -30,13 +33,13 @@ from tilewright.targets.llvm.types import Value as LlvmValue
 def lower(walker: Walker, op: Op) -> None:
     """A `dot` op."""
     a, b, acc = op.operands
-    inner = _inner_type(element_of(acc.type))
+    scheme = choose(walker.code.isa, op)
     walker.prepare((a, b), None)
-    left = None if _in_place(walker, a, inner) else _matrix(walker, a, inner)
-    right = _matrix(walker, b, inner)
-    direct = element_of(acc.type) == inner
-    total, owned = _accumulator(walker, op, acc) if direct else (_pack(walker, acc, inner), True)
-    _multiply(walker, op, left, right, total, inner)
+    left = None if _in_place(walker, a, scheme) else _matrix(walker, a, scheme.left, scheme.bias)
+    right = _matrix(walker, b, scheme.right) if scheme.group == 1 else pack_groups(walker, b, scheme)
+    direct = element_of(acc.type) == scheme.total
+    total, owned = _accumulator(walker, op, acc) if direct else (pack(walker, acc, scheme.total), True)
+    _multiply(walker, op, left, right, total, scheme)
     for value, buffer in ((a, left), (b, right)):
         if buffer is not None and buffer is not walker.kernel.bindings[value]:
             walker.kernel.free(buffer)
@@ -50,50 +53,15 @@ def lower(walker: Walker, op: Op) -> None:
         walker.kernel.free(total)
 
 
-def _inner_type(accumulator: Element) -> Scalar:
-    """The type in which products are summed."""
-    assert isinstance(accumulator, Scalar)
-    return F32 if is_narrow_float(accumulator) else accumulator
-
-
 # --- operands
 
 
-def _matrix(walker: Walker, value: Value, inner: Scalar) -> Buffer:
+def _matrix(walker: Walker, value: Value, inner: Scalar, bias: int = 0) -> Buffer:
     """The buffer that `value` is in already, or a packed copy."""
     binding = walker.kernel.bindings[value]
-    if isinstance(binding, Buffer) and element_of(value.type) == inner:
+    if isinstance(binding, Buffer) and element_of(value.type) == inner and not bias:
         return binding
-    return _pack(walker, value, inner)
-
-
-def _pack(walker: Walker, value: Value, inner: Scalar) -> Buffer:
-    """`value` row-major in scratch, each element exactly as `inner`."""
-    shape, element = shape_of(value.type), element_of(value.type)
-    assert isinstance(element, Scalar)
-    buffer = walker.kernel.new_buffer(Tile(shape, inner))
-    fused = walker.prepare([value], shape)
-
-    def emit(nest: Nest) -> Sequence[LlvmValue]:
-        def body(e: Evaluator, index: Index) -> None:
-            access.store_lane(e, e.buffer_pointer(buffer, index), _widen(e, e.at(value, index), element, inner), None)
-
-        walker.iterate(nest, body)
-        return ()
-
-    walker.nest([value], shape, fused, emit)
-    return buffer
-
-
-def _widen(e: Evaluator, lane: Lane, element: Scalar, inner: Scalar) -> Lane:
-    if element == inner:
-        return lane
-    value = e.scalar(lane) if lane.is_uniform else e.full(lane)
-    if inner == I32:
-        wide = e.code.cast("sext", value, value.type.of("i32"))
-    else:
-        wide = convert.widen(e.code, value, element)
-    return uniform(inner, wide) if lane.is_uniform else vector(inner, wide)
+    return pack(walker, value, inner, bias)
 
 
 def _round(walker: Walker, total: Buffer, result: Value) -> None:
@@ -115,10 +83,10 @@ def _round(walker: Walker, total: Buffer, result: Value) -> None:
     walker.own(result, buffer)
 
 
-def _in_place(walker: Walker, a: Value, inner: Scalar) -> bool:
-    """Whether the left operand may be read where it lies: an affine load of the inner type, rows of neighbours."""
+def _in_place(walker: Walker, a: Value, scheme: Scheme) -> bool:
+    """Whether the left operand may be read where it lies: an affine load of the right type, rows of neighbours."""
     binding = walker.kernel.bindings[a]
-    if isinstance(binding, Buffer) or element_of(a.type) != inner or len(shape_of(a.type)) != 2:
+    if isinstance(binding, Buffer) or element_of(a.type) != scheme.left or scheme.bias or len(shape_of(a.type)) != 2:
         return False
     assert isinstance(binding, Virtual)
     if binding.op.name != "load":
@@ -174,31 +142,28 @@ def _destination(walker: Walker, op: Op) -> Buffer | None:
 # --- the product
 
 
-def _multiply(walker: Walker, op: Op, left: Buffer | None, right: Buffer, total: Buffer, inner: Scalar) -> None:
+def _multiply(walker: Walker, op: Op, left: Buffer | None, right: Buffer, total: Buffer, scheme: Scheme) -> None:
     """total += a @ b, for each batch."""
     a = op.operands[0]
     *batch, rows, depth = shape_of(a.type)
     columns = total.shape[-1]
-    size = inner.bytes
     code, base = walker.code, walker.kernel.scratch_base
 
     def matrix(buffer: Buffer, number: LlvmValue | None) -> Matrix:
         height, width = buffer.shape[-2:]
+        size = buffer.element.bytes
         address = code.gep(base, buffer.offset, Type("i8"))
         if number is not None:
             address = code.gep(address, code.op("mul", number, constant(LLVM_I64, height * width * size)), Type("i8"))
         return Matrix(address, constant(LLVM_I64, width * size))
 
     def product(number: LlvmValue | None) -> None:
-        first = _left_rows(walker, a, inner) if left is None else matrix(left, number)
+        first = _left_rows(walker, a) if left is None else matrix(left, number)
         with code.scope():
-            Product(walker.kernel, inner, (rows, columns, depth), first, matrix(right, number),
+            Product(walker.kernel, scheme, (rows, columns, depth), first, matrix(right, number),
                     matrix(total, number)).emit()
 
-    count = 1
-    for n in batch:
-        count *= n
-    if count == 1:
+    if math.prod(batch) == 1:
         product(None)
         return
 
@@ -206,10 +171,10 @@ def _multiply(walker: Walker, op: Op, left: Buffer | None, right: Buffer, total:
         product(i)
         return ()
 
-    code.counted(count, 1, run)
+    code.counted(math.prod(batch), 1, run)
 
 
-def _left_rows(walker: Walker, a: Value, inner: Scalar) -> Matrix:
+def _left_rows(walker: Walker, a: Value) -> Matrix:
     """The left operand where it lies, or a packed copy when a run-time test finds a mask or a wrap."""
     kernel, code = walker.kernel, walker.code
     binding = kernel.bindings[a]
@@ -222,7 +187,7 @@ def _left_rows(walker: Walker, a: Value, inner: Scalar) -> Matrix:
     def packed() -> tuple[LlvmValue, LlvmValue]:
         walker.keep([a], [copy], versions=not simple)
         start = code.gep(kernel.scratch_base, copy.offset, Type("i8"))
-        return start, constant(LLVM_I64, copy.shape[-1] * inner.bytes)
+        return start, constant(LLVM_I64, copy.shape[-1] * copy.element.bytes)
 
     with code.scope():
         facts, condition = assume(kernel, ops)

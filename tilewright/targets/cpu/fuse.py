@@ -245,8 +245,10 @@ class Walker:
 
     def nest(self, sources: Sequence[Value], shape: tuple[int, ...], fused: Sequence[Value],
              emit: Callable[[Nest], Sequence[LlvmValue]], also: Sequence[Op] = (),
-             versions: bool = True) -> tuple[LlvmValue, ...]:
+             versions: bool = True, narrow: bool = False) -> tuple[LlvmValue, ...]:
         """Write a nest of `shape` that reads `sources`, in two versions if run-time tests make one of them simple.
+
+        A `narrow` one only moves elements, which may be small: it takes a whole register of them at once.
 
         `fused` tiles are computed in it and then live in scratch; `emit` must visit every element (`iterate`, or
         `visit` at each group).  Returns what `emit` returns.
@@ -256,6 +258,8 @@ class Walker:
         self._fused = {v: self.kernel.new_buffer(v.type) for v in fused}
         width = self.kernel.lanes_for(any(_is_wide(op) for op in ops) or any(_wide_type(v) for v in sources))
 
+        if narrow:
+            width = max(width, self.kernel.vector_bits // (8 * element_of(sources[0].type).bytes))
         unroll = unrolling(ops)
 
         def version(facts: Facts, unroll: int) -> tuple[LlvmValue, ...]:

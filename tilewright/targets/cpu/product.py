@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from tilewright.ir.types import F64, I64, Scalar
+from tilewright.ir.types import F64, I64
+from tilewright.targets.cpu.nest import tail_pieces
+from tilewright.targets.cpu.schemes import Scheme
 from tilewright.targets.cpu.state import Kernel
 from tilewright.targets.llvm import convert
 from tilewright.targets.llvm.types import I64 as LLVM_I64
@@ -19,8 +21,10 @@ from tilewright.targets.llvm.types import Type, constant
 from tilewright.targets.llvm.types import Value as LlvmValue
 
 # vector bits: (rows, vectors of columns) of the block in registers.  Measured on AVX-512: 8x2 97-98 % of the peak,
-# with 8 or more independent accumulators needed; AVX2 has 16 registers, where 8x2 spills.
+# with 8 or more independent accumulators needed; AVX2 has 16 registers, where 8x2 spills.  Instructions that sum
+# groups take longer, and 4x4 has more accumulators for each left element that is read.
 _BLOCKS = {512: (8, 2), 256: (6, 2), 128: (8, 2)}
+_GROUPED_BLOCK = (4, 4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +38,16 @@ class Matrix:
 class Product:
     """total += a @ b for one pair of matrices."""
 
-    def __init__(self, kernel: Kernel, inner: Scalar, sizes: tuple[int, int, int], a: Matrix, b: Matrix,
+    def __init__(self, kernel: Kernel, scheme: Scheme, sizes: tuple[int, int, int], a: Matrix, b: Matrix,
                  total: Matrix) -> None:
-        """`sizes` are rows, columns and depth; all elements are of `inner`."""
+        """`sizes` are rows, columns and depth; the matrices are as `scheme` says."""
         self.code = kernel.code
-        self.inner = inner
+        self.scheme = scheme
         self.rows, self.columns, self.depth = sizes
         self.a, self.b, self.total = a, b, total
-        self.element = convert.register_type(inner)
-        self.width = kernel.lanes_for(inner in (F64, I64))
-        self.block = _BLOCKS[kernel.vector_bits]
+        self.element = convert.register_type(scheme.total)
+        self.width = kernel.lanes_for(scheme.total in (F64, I64))
+        self.block = _BLOCKS[kernel.vector_bits] if scheme.group == 1 else _GROUPED_BLOCK
 
     def emit(self) -> None:
         """All blocks: columns outside, so that a block of b stays in the nearest cache."""
@@ -56,29 +60,30 @@ class Product:
 
     def _column_blocks(self) -> Iterator[tuple[int, int, int, int]]:
         """(start, stop, vectors, width) of the column blocks of one kind."""
-        width, vectors = self.width, self.block[1]
-        step = vectors * width
-        whole = self.columns // step * step
-        if whole:
-            yield 0, whole, vectors, width
-        start = whole
-        while start < self.columns:
-            piece = min(width, 1 << ((self.columns - start).bit_length() - 1))
-            yield start, start + piece, 1, piece
-            start += piece
+        width, vectors, start = self.width, self.block[1], 0
+        while vectors:
+            step = vectors * width
+            whole = start + (self.columns - start) // step * step
+            if whole > start:
+                yield start, whole, vectors, width
+            start, vectors = whole, vectors // 2
+        for piece_start, piece in tail_pieces(self.columns, width):
+            yield piece_start, piece_start + piece, 1, piece
 
     def _down(self, column: LlvmValue, vectors: int, width: int) -> None:
         """All rows of a block of columns."""
+        offsets = self._bias(column, vectors, width) if self.scheme.bias else None
         height = self.block[0] * (self.block[1] // vectors)
         whole = self.rows // height * height
+        tile = partial(self._tile, column=column, vectors=vectors, width=width, offsets=offsets)
         if whole > height:
-            self._over(0, whole, height, lambda i: self._tile(i, column, height, vectors, width))
+            self._over(0, whole, height, lambda i: tile(i, height))
         elif whole:
-            self._tile(constant(LLVM_I64, 0), column, height, vectors, width)
+            tile(constant(LLVM_I64, 0), height)
         left = whole
         while left < self.rows:
             part = min(height, 1 << ((self.rows - left).bit_length() - 1))
-            self._tile(constant(LLVM_I64, left), column, part, vectors, width)
+            tile(constant(LLVM_I64, left), part)
             left += part
 
     def _over(self, start: int, stop: int, step: int, body: Callable[[LlvmValue], None]) -> None:
@@ -89,39 +94,59 @@ class Product:
 
         self.code.counted(stop - start, step, run)
 
-    def _at(self, matrix: Matrix, row: LlvmValue, column: LlvmValue) -> LlvmValue:
-        """Address of an element, by byte."""
-        code = self.code
-        offset = code.fold("add", code.fold("mul", row, matrix.stride),
-                           code.fold("mul", column, constant(LLVM_I64, self.inner.bytes)))
-        return code.gep(matrix.address, offset, Type("i8"))
+    def _at(self, matrix: Matrix, row: LlvmValue, offset: LlvmValue) -> LlvmValue:
+        """Address of the byte at `offset` in a row."""
+        return self.code.gep(matrix.address, self.code.fold(
+            "add", self.code.fold("mul", row, matrix.stride), offset), Type("i8"))
 
-    def _tile(self, row: LlvmValue, column: LlvmValue, height: int, vectors: int, width: int) -> None:
-        """A block of `height` rows by `vectors` vectors, over the whole depth."""
-        code, size = self.code, self.inner.bytes
-        t = Type(self.element.element, width if width > 1 else 0)
-        rows = [code.fold("add", row, constant(LLVM_I64, r)) for r in range(height)]
-        zero = constant(LLVM_I64, 0)
-        cells = [code.gep(self._at(self.total, r, column), v * width * size, Type("i8"))
-                 for r in rows for v in range(vectors)]
-        left = [self._at(self.a, r, zero) for r in rows]
-        right = self._at(self.b, zero, column)
+    def _columns_at(self, column: LlvmValue, size: int) -> LlvmValue:
+        return self.code.fold("mul", column, constant(LLVM_I64, size))
+
+    def _right(self, column: LlvmValue, vectors: int, width: int) -> Callable[[LlvmValue], list[LlvmValue]]:
+        """Reads the vectors of a block of columns at one step of the depth."""
+        code, scheme = self.code, self.scheme
+        size = scheme.group * scheme.right.bytes
+        first = self._at(self.b, constant(LLVM_I64, 0), self._columns_at(column, size))
+        t = scheme.right_vector(width)
+
+        def read(k: LlvmValue) -> list[LlvmValue]:
+            line = code.gep(first, code.fold("mul", k, self.b.stride), Type("i8"))
+            return [code.load(code.gep(line, v * width * size, Type("i8")), t, size) for v in range(vectors)]
+
+        return read
+
+    def _bias(self, column: LlvmValue, vectors: int, width: int) -> list[LlvmValue]:
+        """What the left operand's bias adds to each column of the result."""
+        read, bias = self._right(column, vectors, width), self.scheme.biased(width)
 
         def run(k: LlvmValue, sums: tuple[LlvmValue, ...]) -> Sequence[LlvmValue]:
-            line = code.gep(right, code.fold("mul", k, self.b.stride), Type("i8"))
-            bs = [code.load(code.gep(line, v * width * size, Type("i8")), t, size) for v in range(vectors)]
+            return [self.scheme.step(self.code, bias, b, s) for b, s in zip(read(k), sums, strict=True)]
+
+        none = constant(Type(self.element.element, width), 0)
+        return list(self.code.counted(self.depth // self.scheme.group, 1, run, [none] * vectors))
+
+    def _tile(self, row: LlvmValue, height: int, column: LlvmValue, vectors: int, width: int,
+              offsets: Sequence[LlvmValue] | None) -> None:
+        """A block of `height` rows by `vectors` vectors, over the whole depth; `offsets` are subtracted."""
+        code, scheme, size = self.code, self.scheme, self.scheme.total.bytes
+        t = Type(self.element.element, width if width > 1 else 0)
+        rows = [code.fold("add", row, constant(LLVM_I64, r)) for r in range(height)]
+        cells = [code.gep(self._at(self.total, r, self._columns_at(column, size)), v * width * size, Type("i8"))
+                 for r in rows for v in range(vectors)]
+        left = [self._at(self.a, r, constant(LLVM_I64, 0)) for r in rows]
+        read = self._right(column, vectors, width)
+
+        def run(k: LlvmValue, sums: tuple[LlvmValue, ...]) -> Sequence[LlvmValue]:
+            right = read(k)
             following = []
             for r in range(height):
-                number = code.load(code.gep(left[r], k, self.element), self.element, size)
-                spread = code.splat(number, width) if width > 1 else number
-                following += [self._step(spread, b, sums[r * vectors + v]) for v, b in enumerate(bs)]
+                step = code.load(code.gep(left[r], k, scheme.left_step), scheme.left_step, scheme.left.bytes)
+                spread = code.splat(step, width) if width > 1 else step
+                following += [scheme.step(code, spread, b, sums[r * vectors + v]) for v, b in enumerate(right)]
             return following
 
         start = [code.load(cell, t, size) for cell in cells]
-        for cell, value in zip(cells, code.counted(self.depth, 1, run, start), strict=True):
+        if offsets is not None:
+            start = [code.op("sub", s, offsets[n % vectors]) for n, s in enumerate(start)]
+        for cell, value in zip(cells, code.counted(self.depth // scheme.group, 1, run, start), strict=True):
             code.store(value, cell, size)
-
-    def _step(self, a: LlvmValue, b: LlvmValue, total: LlvmValue) -> LlvmValue:
-        if self.element.is_float:
-            return self.code.fma(a, b, total)
-        return self.code.op("add", self.code.op("mul", a, b), total)

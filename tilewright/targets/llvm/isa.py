@@ -12,13 +12,17 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class Isa:
     """`fma`: llvm.fma is an instruction.  `half`: half <-> float conversion is.  `avx512`: F, BW, DQ and VL.
-    `round`: llvm.floor, trunc, roundeven are instructions.
+    `round`: llvm.floor, trunc, roundeven are instructions.  `bf16` and `vnni`: AVX-512's
+    instructions that sum products of 2 bf16 or 4 bytes in each lane.  `vbmi`: a permutation of bytes.
     """
 
     fma: bool = False
     half: bool = False
     avx512: bool = False
     round: bool = False
+    bf16: bool = False
+    vnni: bool = False
+    vbmi: bool = False
 
     @staticmethod
     def of(triple: str, features: str) -> Isa:
@@ -26,5 +30,7 @@ class Isa:
         if triple.startswith(("aarch64", "arm64")):
             return Isa(fma=True, half=True, round=True)
         on = {f[1:] for f in features.split(",") if f.startswith("+")}
-        return Isa(fma="fma" in on, half="f16c" in on, round="sse4.1" in on,
-                   avx512={"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= on)
+        avx512 = {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= on
+        return Isa(fma="fma" in on, half="f16c" in on, round="sse4.1" in on, avx512=avx512,
+                   bf16=avx512 and "avx512bf16" in on, vnni=avx512 and "avx512vnni" in on,
+                   vbmi=avx512 and "avx512vbmi" in on)

@@ -113,7 +113,7 @@ class PoolCode:
 
     def _stopped(self) -> None:
         """Whether an assertion has failed or the launch was cancelled."""
-        n = self.module.function("stopped", [("frame", PTR)], I1)
+        n = self.module.function("stopped", [("frame", PTR)], I1, inline=True)
         frame, = n.params
         status = n.atomic_get(frame, Frame.STATUS, order="monotonic")
         n.end(n.is_("ne", n.either(status, n.atomic_get(frame, Frame.CANCEL, order="monotonic")), 0))
@@ -535,11 +535,11 @@ class PoolCode:
             n.put(kernel, Kernel.CALLS, n.add(calls, 1))
 
             def sample() -> None:
-                n.call("timed", kernel, slots, 0, total, frame)
+                n.call("timed", kernel, slots, 0, 1, frame)
                 n.leave()
 
-            n.when(n.is_("eq", n.both(calls, 7), 0), sample)
-            n.call("solo", kernel, slots, 0, total, frame)
+            n.when(n.is_("eq", n.both(calls, 31), 0), sample)
+            self._call_kernel(n, kernel, slots, n.value(0), n.value(1), frame)
             n.leave()
 
         n.when(n.is_("eq", total, 1), alone)

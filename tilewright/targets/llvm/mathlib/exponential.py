@@ -6,6 +6,7 @@ Bounds: 1 ulp; exact for +-0, inf, NaN, overflow and results that are denormal. 
 
 from __future__ import annotations
 
+from tilewright.targets.llvm import avx512
 from tilewright.targets.llvm.mathlib.kit import (
     is_single,
     leading,
@@ -55,13 +56,11 @@ _EXP2_F64 = (
 
 def reduce(f: FunctionWriter, x: Value) -> tuple[Value, Value]:
     """(n as an integer, r) with x = n*ln(2) + r."""
-    high, low = LN2[x.type.element]
     whole, n = nearest(f, f.op("fmul", x, number(x, LOG2_E[x.type.element])))
-    r = f.fma(whole, number(x, -high), x)
-    return n, f.fma(whole, number(x, -low), r)
+    return n, _rest_of(f, x, whole)
 
 
-def _exp_reduced(f: FunctionWriter, r: Value) -> Value:
+def exp_reduced(f: FunctionWriter, r: Value) -> Value:
     """e**r for |r| <= ln(2)/2."""
     one = number(r, 1.0)
     q = polynomial(f, r, _EXP_F32 if is_single(r) else _EXP_F64)
@@ -70,25 +69,62 @@ def _exp_reduced(f: FunctionWriter, r: Value) -> Value:
     return f.op("fadd", f.op("fadd", f.op("fmul", f.op("fmul", r, r), q), r), one)   # the products are small
 
 
+def expm1_reduced(f: FunctionWriter, r: Value) -> Value:
+    """e**r - 1 for |r| <= ln(2)/2."""
+    q = polynomial(f, r, _EXP_F32 if is_single(r) else _EXP_F64)
+    return f.fma(f.op("fmul", r, r), q, r)
+
+
+def _round(f: FunctionWriter, x: Value) -> Value:
+    return f.unary_intrinsic("roundeven", x)
+
+
+def _rest_of(f: FunctionWriter, x: Value, whole: Value) -> Value:
+    """x - whole*ln(2)."""
+    high, low = LN2[x.type.element]
+    return f.fma(whole, number(x, -low), f.fma(whole, number(x, -high), x))
+
+
+def _kept_small(f: FunctionWriter, r: Value) -> Value:
+    """`r` where it is a rest; where the argument was infinite or far out, and `r` is noise, some small number.
+
+    The power of two decides there: what it scales has only to be positive and finite.
+    """
+    return avx512.select_by_size(f, r, number(r, 0.5), avx512.LEAST_MAGNITUDE)
+
+
 def exp(f: FunctionWriter, x: Value) -> Value:
+    if avx512.serves(f, x.type):
+        whole = _round(f, f.op("fmul", x, number(x, LOG2_E[x.type.element])))
+        return avx512.scale(f, exp_reduced(f, _kept_small(f, _rest_of(f, x, whole))), whole)
     top, low = _EXP_RANGE[x.type.element]
     n, r = reduce(f, limit_below(f, limit_above(f, x, top), low))
-    return scale(f, _exp_reduced(f, r), n)
+    return scale(f, exp_reduced(f, r), n)
 
 
 def exp_moderate(f: FunctionWriter, x: Value) -> Value:
     """e**x for |x| < 80, where one factor 2**n is enough."""
+    if avx512.serves(f, x.type):
+        whole = _round(f, f.op("fmul", x, number(x, LOG2_E[x.type.element])))
+        return avx512.scale(f, exp_reduced(f, _rest_of(f, x, whole)), whole)
     n, r = reduce(f, x)
-    return f.op("fmul", _exp_reduced(f, r), power_of_two(f, n, x.type))
+    return f.op("fmul", exp_reduced(f, r), power_of_two(f, n, x.type))
 
 
 def exp2(f: FunctionWriter, x: Value) -> Value:
+    if avx512.serves(f, x.type):
+        whole = _round(f, x)
+        return avx512.scale(f, _exp2_reduced(f, _kept_small(f, f.op("fsub", x, whole))), whole)
     top, low = _EXP2_RANGE[x.type.element]
     limited = limit_below(f, limit_above(f, x, top), low)
     whole, n = nearest(f, limited)
-    r = f.op("fsub", limited, whole)
-    q = polynomial(f, r, _EXP2_F32 if is_single(x) else _EXP2_F64)
-    return scale(f, f.op("fadd", _times_ln2(f, r, q), number(x, 1.0)), n)
+    return scale(f, _exp2_reduced(f, f.op("fsub", limited, whole)), n)
+
+
+def _exp2_reduced(f: FunctionWriter, r: Value) -> Value:
+    """2**r for |r| <= 1/2."""
+    q = polynomial(f, r, _EXP2_F32 if is_single(r) else _EXP2_F64)
+    return f.op("fadd", _times_ln2(f, r, q), number(r, 1.0))
 
 
 def _times_ln2(f: FunctionWriter, r: Value, q: Value) -> Value:

@@ -1,0 +1,60 @@
+"""Instructions of AVX-512 that do at once what takes several elsewhere.
+
+`serves(f, t)` says whether they exist for a type: whole registers of f32 or f64.  Who uses them has a form with the
+same bits for other machines and lane counts.  Semantics: Intel, Software Developer's Manual, VRANGEPS and VSCALEFPS.
+Tests: tests/targets/llvm/test_minmax.py, test_mathlib.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.targets.llvm.text import FunctionWriter
+from tilewright.targets.llvm.types import I32, Type, Value, constant, constant_lanes
+
+_BITS = (128, 256, 512)
+_SUFFIX = {"float": "ps", "double": "pd"}
+_CURRENT_ROUNDING = 4
+
+MINIMUM, MAXIMUM, LEAST_MAGNITUDE = 0b0100, 0b0101, 0b0010     # the last one keeps the first operand's sign
+
+
+def serves(f: FunctionWriter, t: Type) -> bool:
+    """Whether the functions here take values of type `t`."""
+    return f.isa.avx512 and t.element in _SUFFIX and t.lanes * t.bits in _BITS
+
+
+def _call(f: FunctionWriter, name: str, a: Value, b: Value, *control: Value) -> Value:
+    """A masked intrinsic with every lane on."""
+    t = a.type
+    size = t.lanes * t.bits
+    on = constant(Type(f"i{max(8, t.lanes)}"), -1)
+    args = [a, b, *control, Value(t, "poison"), on]
+    if size == 512:
+        args.append(constant(I32, _CURRENT_ROUNDING))
+    full = f"llvm.x86.avx512.mask.{name}.{_SUFFIX[t.element]}.{size}"
+    f.module.declare(full, t, [v.type for v in args])
+    return f.call(full, t, args)
+
+
+def scale(f: FunctionWriter, p: Value, n: Value) -> Value:
+    """p * 2**n with one rounding, for a float n that is whole, infinite (infinity or 0 results) or NaN."""
+    return _call(f, "scalef", p, n)
+
+
+def can_permute(f: FunctionWriter, t: Type) -> bool:
+    """Whether `permute` takes whole registers of type `t`."""
+    return t.lanes * t.bits == 512 and ((t.element == "i16" and f.isa.avx512) or (t.element == "i8" and f.isa.vbmi))
+
+
+def permute(f: FunctionWriter, a: Value, lanes: Sequence[int]) -> Value:
+    """Lanes of `a` picked by number, in one instruction: LLVM takes a shuffle apart into cheaper looking ones."""
+    name = f"llvm.x86.avx512.permvar.{'qi' if a.type.element == 'i8' else 'hi'}.512"
+    args = [a, constant_lanes(a.type.element, lanes)]
+    f.module.declare(name, a.type, [a.type, a.type])
+    return f.call(name, a.type, args)
+
+
+def select_by_size(f: FunctionWriter, a: Value, b: Value, which: int) -> Value:
+    """The lesser or greater of two numbers, -0 being less than +0; of a quiet NaN and a number the number."""
+    return _call(f, "range", a, b, constant(I32, which))
