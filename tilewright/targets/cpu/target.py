@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tilewright.passes.manager import Pass
 
 # Names the generated code: part of every cache key, so a change of code generation must change it.
-VERSION = "cpu-1"
+VERSION = "cpu-2"
 
 
 def vector_bits(machine: Machine) -> int:
