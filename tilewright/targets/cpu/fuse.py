@@ -24,13 +24,14 @@ from tilewright.ir.types import Pointer, Tile, element_of, shape_of
 from tilewright.ir.walk import ops_in
 from tilewright.targets.cpu import access
 from tilewright.targets.cpu.aliasing import Aliases
-from tilewright.targets.cpu.bounds import assume
+from tilewright.targets.cpu.bounds import assume, is_certain
 from tilewright.targets.cpu.evaluate import Evaluator, Facts, Index
 from tilewright.targets.cpu.extents import Guards, is_access
 from tilewright.targets.cpu.lanes import Lane, LaneMath
 from tilewright.targets.cpu.nest import Nest, iterate
 from tilewright.targets.cpu.plan import Plan, is_virtual, unrolling
 from tilewright.targets.cpu.state import Buffer, Kernel, Virtual
+from tilewright.targets.cpu.streaming import Streaming
 from tilewright.targets.cpu.transpose import Transposing
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.llvm.types import constant
@@ -44,12 +45,13 @@ class Walker:
     """Generates the code of one kernel's body (see the module's docstring)."""
 
     def __init__(self, kernel: Kernel, plan: Plan, aliases: Aliases, handlers: Mapping[str, Handler],
-                 guards: Guards | None = None) -> None:
+                 streaming: Streaming, guards: Guards | None = None) -> None:
         self.kernel = kernel
         self.code = kernel.code
         self.plan = plan
         self.aliases = aliases
         self.handlers = handlers
+        self.streaming = streaming
         self.guards = guards
         self._loads: list[Value] = []                       # virtual loads that may still be needed
         self._waiting: list[Value] = []                     # kept tiles that no nest has computed yet
@@ -245,10 +247,12 @@ class Walker:
 
     def nest(self, sources: Sequence[Value], shape: tuple[int, ...], fused: Sequence[Value],
              emit: Callable[[Nest], Sequence[LlvmValue]], also: Sequence[Op] = (),
-             versions: bool = True, narrow: bool = False) -> tuple[LlvmValue, ...]:
+             versions: bool = True, narrow: bool = False,
+             streams: Callable[[Facts], LlvmValue | None] = lambda facts: None) -> tuple[LlvmValue, ...]:
         """Write a nest of `shape` that reads `sources`, in two versions if run-time tests make one of them simple.
 
-        A `narrow` one only moves elements, which may be small: it takes a whole register of them at once.
+        A `narrow` one only moves elements, which may be small: it takes a whole register of them at once.  `streams`
+        says when the stores of the simple version bypass the caches.
 
         `fused` tiles are computed in it and then live in scratch; `emit` must visit every element (`iterate`, or
         `visit` at each group).  Returns what `emit` returns.
@@ -262,17 +266,23 @@ class Walker:
             width = max(width, self.kernel.vector_bits // (8 * element_of(sources[0].type).bytes))
         unroll = unrolling(ops)
 
-        def version(facts: Facts, unroll: int) -> tuple[LlvmValue, ...]:
+        def version(facts: Facts, unroll: int, streaming: bool = False) -> tuple[LlvmValue, ...]:
             with self.code.scope() as floor:
-                results = tuple(emit(Nest(self.kernel, shape, width, floor, facts, unroll=unroll)))
+                results = tuple(emit(Nest(self.kernel, shape, width, floor, facts, unroll=unroll, streams=streaming)))
             return tuple(self.code.export(r) for r in results)
+
+        def simple(facts: Facts) -> tuple[LlvmValue, ...]:
+            large = streams(facts)
+            if large is None:
+                return version(facts, unroll)
+            return self.code.branch(large, lambda: version(facts, unroll, True), lambda: version(facts, unroll))
 
         with self.code.scope():
             facts, condition = assume(self.kernel, [*ops, *also]) if versions else (Facts(), None)
             if condition is None:
-                results = version(facts, unroll)
+                results = simple(facts)
             else:
-                results = self.code.branch(condition, lambda: version(facts, unroll), lambda: version(Facts(), 1))
+                results = self.code.branch(condition, lambda: simple(facts), lambda: version(Facts(), 1))
         for value, buffer in self._fused.items():
             self.own(value, buffer)
         self._fused = {}
@@ -378,15 +388,19 @@ class Walker:
         shape = shape_of(pointer.type) or (1,)
         fused = self.prepare(op.operands, shape)
 
-        def body(e: Evaluator, index: Index) -> None:
-            on = None if mask is None else e.at(mask, index)
-            access.store_lane(e, e.at(pointer, index), e.at(value, index), on)
-
         def emit(nest: Nest) -> Sequence[LlvmValue]:
+            def body(e: Evaluator, index: Index) -> None:
+                on = None if mask is None else e.at(mask, index)
+                access.store_lane(e, e.at(pointer, index), e.at(value, index), on, streams=nest.streams)
+
             self.iterate(nest, body)
             return ()
 
-        self.nest(op.operands, shape, fused, emit, [op])
+        def streams(facts: Facts) -> LlvmValue | None:
+            certain = mask is None or is_certain(self.kernel, mask, facts)
+            return self.streaming.condition(op, facts) if certain else None
+
+        self.nest(op.operands, shape, fused, emit, [op], streams=streams)
 
 
 def _wide_type(value: Value) -> bool:

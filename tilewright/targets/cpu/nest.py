@@ -32,6 +32,7 @@ class Nest:
     facts: Facts
     axis: int = -1                            # the vector dimension; -1: the last one that is not of size one
     unroll: int = 1                           # vectors in an iteration of the innermost loop
+    streams: bool = False                     # stores bypass the caches
     evaluators: dict[int, Evaluator] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
