@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from tilewright.ir.node import Module
 from tilewright.language.options import Options
 from tilewright.targets.base import CodeObject, LoadedKernel, Target
+from tilewright.targets.cpu.host.choice import Host, make_host
+from tilewright.targets.cpu.host.library import ObjectStore
 from tilewright.targets.llvm.machine import ASSEMBLY, Compiler, Machine, Request
 
 if TYPE_CHECKING:
     from tilewright.passes.manager import Pass
-    from tilewright.targets.cpu.host.choice import Host
-    from tilewright.targets.cpu.host.library import ObjectStore
 
 # Names the generated code: part of every cache key, so a change of code generation must change it.
 VERSION = "cpu-1"
@@ -89,7 +89,6 @@ class CpuTarget(Target):
 
     def load(self, code: CodeObject) -> LoadedKernel:
         if self._host is None:
-            from tilewright.targets.cpu.host.choice import make_host
             host, threads, timeout_s, store = self._host_settings
             self._host = make_host(host, self._compiler, threads, timeout_s, store)
         return self._host.load(code)

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from tilewright.targets.base import CodeObject, LoadedKernel
 from tilewright.targets.cpu.host.library import ObjectStore
+from tilewright.targets.cpu.host.linux import LinuxHost
 from tilewright.targets.llvm.machine import Compiler
 
 KINDS = ("linux", "portable")
@@ -34,7 +35,6 @@ def make_host(kind: str, compiler: Compiler, threads: int | None, timeout_s: flo
     """The host of that kind; an empty `kind` is the best one for this machine."""
     kind = kind or best_kind()
     if kind == "linux":
-        from tilewright.targets.cpu.host.linux import LinuxHost
         return LinuxHost(compiler, threads, timeout_s=timeout_s, store=store)
     if kind == "portable":
         from tilewright.targets.cpu.host.portable import PortableHost
