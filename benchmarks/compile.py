@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from cpu import add_kernel, matmul_kernel, softmax_kernel
 
 import tilewright as triton
+import tilewright.language as tl
 from tilewright.compile import lower
 from tilewright.passes import run_passes
 from tilewright.runtime import knobs
@@ -32,6 +32,37 @@ from tilewright.targets.cpu.generate import generate
 from tilewright.targets.cpu.target import CpuTarget, vector_bits
 from tilewright.targets.llvm.client import CompileChildren
 from tilewright.targets.llvm.machine import Request
+
+
+@triton.jit
+def add_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    tl.store(out_ptr + offsets, tl.load(x_ptr + offsets, mask=mask) + tl.load(y_ptr + offsets, mask=mask), mask=mask)
+
+
+@triton.jit
+def softmax_kernel(x_ptr, out_ptr, columns, BLOCK: tl.constexpr):
+    column = tl.arange(0, BLOCK)
+    mask = column < columns
+    row = tl.program_id(0) * columns
+    x = tl.load(x_ptr + row + column, mask=mask, other=float("-inf"))
+    numerator = tl.exp(x - tl.max(x, axis=0))
+    tl.store(out_ptr + row + column, numerator / tl.sum(numerator, axis=0), mask=mask)
+
+
+@triton.jit
+def matmul_kernel(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
+    m = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    n = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    k = tl.arange(0, BLOCK_K)
+    accumulator = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    for start in range(0, K, BLOCK_K):
+        a = tl.load(a_ptr + m[:, None] * K + (start + k)[None, :], mask=(m[:, None] < M) & ((start + k)[None, :] < K))
+        b = tl.load(b_ptr + (start + k)[:, None] * N + n[None, :], mask=((start + k)[:, None] < K) & (n[None, :] < N))
+        accumulator = tl.dot(a, b, accumulator, input_precision="ieee")
+    tl.store(c_ptr + m[:, None] * N + n[None, :], accumulator, mask=(m[:, None] < M) & (n[None, :] < N))
+
 
 F32 = np.float32
 KERNELS: Mapping[str, tuple[Any, tuple[Any, ...], Mapping[str, int], int]] = {     # name: kernel, arguments, bar in ms

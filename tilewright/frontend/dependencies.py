@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ast
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,6 +47,14 @@ class Dependencies:
             if names.get(name, _MISSING) is not value:
                 return False
         return all(_contents(cell) is value for cell, value in self._cells)
+
+    def bound_names(self) -> Sequence[tuple[Mapping[str, Any], str, Any]]:
+        """What `hold` compares: namespace, name, value."""
+        return self._bound
+
+    def bound_cells(self) -> Sequence[tuple[types.CellType, int]]:
+        """What `hold` compares: closure cell, and the `id` of its content or 0 if it had none."""
+        return [(cell, 0 if value is _MISSING else id(value)) for cell, value in self._cells]
 
 
 def _contents(cell: types.CellType) -> Any:

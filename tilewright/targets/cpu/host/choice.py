@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Protocol
+from typing import Any, Protocol
 
 from tilewright.targets.base import CodeObject, LoadedKernel
 from tilewright.targets.cpu.host.library import ObjectStore
@@ -19,6 +19,9 @@ KINDS = ("linux", "portable")
 
 class Host(Protocol):
     """What loads compiled kernels into this process."""
+
+    @property
+    def launchers(self) -> Any: ...
 
     def load(self, code: CodeObject) -> LoadedKernel: ...
 
