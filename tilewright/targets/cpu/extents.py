@@ -87,7 +87,7 @@ class Guards:
             ops = list(doubtful)
             if ops:
                 doubt = self.code.fold_not(self._all(certain))
-                self.code.branch(doubt, lambda: self._probe_all(ops))
+                self.code.branch(doubt, lambda: self._probe_all(ops), unlikely=True)
             certain.clear()
             doubtful.clear()
 

@@ -97,8 +97,13 @@ class FunctionWriter:
     def br(self, label: str) -> None:
         self._lines.append(f"  br label %{label}")
 
-    def cond_br(self, condition: Value, on_true: str, on_false: str) -> None:
-        self._lines.append(f"  br i1 {condition.name}, label %{on_true}, label %{on_false}")
+    def cond_br(self, condition: Value, on_true: str, on_false: str, *, unlikely: bool = False) -> None:
+        """`unlikely`: the first way is hardly ever taken, and its code goes to the function's end."""
+        mark = ""
+        if unlikely:
+            self.module.add_global('!0 = !{!"branch_weights", i32 1, i32 1000000}')
+            mark = ", !prof !0"
+        self._lines.append(f"  br i1 {condition.name}, label %{on_true}, label %{on_false}{mark}")
 
     def ret(self, value: Value | None = None) -> None:
         self._lines.append(f"  ret {value if value is not None else 'void'}")
