@@ -8,13 +8,13 @@ Tests: tests/runtime/test_devices.py, tests/runtime/test_import.py.
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from tilewright.runtime.cache import Store, warn
 from tilewright.runtime.fingerprint import compiler_key, llvm_version, processor
+from tilewright.runtime.locks import ForkSafeLock
 from tilewright.targets.base import Target
 from tilewright.targets.cpu.target import CpuTarget
 from tilewright.targets.llvm.machine import Compiler, Machine, Request
@@ -28,7 +28,7 @@ class Devices:
 
     def __init__(self) -> None:
         self._made: dict[Any, Any] = {}
-        self._lock = threading.RLock()
+        self._lock = ForkSafeLock()
 
     def cpu(self, settings: Settings) -> Target:
         """The CPU target."""

@@ -12,7 +12,6 @@ Tests: tests/runtime/test_jit.py, tests/errors/launch.
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -30,6 +29,7 @@ from tilewright.runtime.interface import KernelInterface
 from tilewright.runtime.interpreted import InterpretedKernel
 from tilewright.runtime.launch import CompiledKernel, Facts, check_devices, check_writable, facts_of
 from tilewright.runtime.launch_options import NAMES, make_options, unknown_keyword
+from tilewright.runtime.locks import ForkSafeLock
 from tilewright.runtime.native_launch import NativeLauncher, is_possible
 from tilewright.runtime.specialize import Specializer, Split, typed
 
@@ -74,7 +74,7 @@ class JITFunction(SourceFunction, KernelInterface):
         self._repr = repr
         self._settings = knobs.snapshot()
         self._entries: dict[Any, Entry] = {}
-        self._lock = threading.RLock()
+        self._lock = ForkSafeLock()
         self._native: NativeLauncher | None = None
         self._bind: Callable[[JITFunction, Any], Callable[..., CompiledKernel | None]] = _bind_in_python
 

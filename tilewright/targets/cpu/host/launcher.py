@@ -89,10 +89,12 @@ class Launchers:
         return made
 
 
-def objects_are_plain() -> bool:
-    """Whether an object's type stands where native code looks for it (not so in builds that trace references)."""
-    return all(ctypes.c_void_p.from_address(id(thing) + OB_TYPE).value == id(type(thing))
-               for thing in (1, 1.0, (), None, np.zeros(1), Launchers))
+def is_supported() -> bool:
+    """Whether this Python has the functions that native code calls (3.10 lacks some), and objects as it expects them:
+    their type stands elsewhere in builds that trace references."""
+    return sys.version_info >= (3, 11) and all(
+        ctypes.c_void_p.from_address(id(thing) + OB_TYPE).value == id(type(thing))
+        for thing in (1, 1.0, (), None, np.zeros(1), Launchers))
 
 
 def _bound_type(call: int, drop: int) -> type:

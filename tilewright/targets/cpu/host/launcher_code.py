@@ -47,8 +47,7 @@ class LauncherCode:
         self._hold()
         self._facts()
         self._sizes_of()
-        self._take_meta()
-        self._give_meta()
+        self._bound_arguments()
         self._grid_of()
         self._slow()
         self._run_spec()
@@ -61,7 +60,7 @@ class LauncherCode:
         for name, result, params in (
                 ("Py_IncRef", VOID, (PTR,)), ("Py_DecRef", VOID, (PTR,)), ("PyErr_Occurred", PTR, ()),
                 ("PyTuple_Size", I64, (PTR,)), ("PyTuple_GetItem", PTR, (PTR, I64)),
-                ("PyDict_New", PTR, ()), ("PyDict_Size", I64, (PTR,)), ("PyDict_SetItem", I32, (PTR, PTR, PTR)),
+                ("PyDict_New", PTR, ()), ("PyDict_Copy", PTR, (PTR,)), ("PyDict_SetItem", I32, (PTR, PTR, PTR)),
                 ("PyDict_GetItemWithError", PTR, (PTR, PTR)),
                 ("PyCell_Get", PTR, (PTR,)), ("PyContextVar_Get", I32, (PTR, PTR, PTR)),
                 ("PyCallable_Check", I32, (PTR,)), ("PyLong_FromLongLong", PTR, (I64,)),
@@ -253,68 +252,65 @@ class LauncherCode:
         kind = n.get(grid, OB_TYPE, PTR)
         n.when(n.is_("eq", kind, self.tuple_type), lambda: n.leave(n.call("sizes_of", grid, sizes)))
         n.when(n.is_("eq", n.call("PyCallable_Check", grid), 0), lambda: n.leave(0))
-        meta = n.call("take_meta", state, shape, args)
+        meta = n.call("bound_arguments", state, shape, args, reaches)
         n.when(self._is_null(n, meta), lambda: n.leave(-1))
         argument = n.f.alloca(PTR, align=8)
         n.put(argument, 0, meta)
         answer = n.call("PyObject_Vectorcall", grid, argument, 1, constant(PTR, 0))
-        n.call("give_meta", state, meta, reaches)
+        n.call("Py_DecRef", meta)
         n.when(self._is_null(n, answer), lambda: n.leave(-1))
         result = n.call("sizes_of", answer, sizes)
         n.call("Py_DecRef", answer)
         n.end(result)
 
-    def _take_meta(self) -> None:
-        """A dict of the arguments by name, the last launch's if there is one; null with a Python error."""
-        n = self.module.function("take_meta", [("state", PTR), ("shape", PTR), ("args", PTR)], PTR)
-        state, shape, args = n.params
-        names, count = n.get(state, Launcher.NAMES, PTR), n.get(state, Launcher.PARAMS)
-        meta = n.variable(n.get(state, Launcher.META, PTR))
-        n.put(state, Launcher.META, constant(PTR, 0))
+    def _bound_arguments(self) -> None:
+        """A new dict of the arguments by name, or null with a Python error.
+
+        It is a copy of a dict that the state keeps, in which only what differs from the last launch is set, and None
+        for tensors, which must not outlive the launch; `META_VALUES` says what it holds.
+        """
+        n = self.module.function("bound_arguments", [("state", PTR), ("shape", PTR), ("args", PTR),
+                                                     ("reaches", PTR)], PTR)
+        state, shape, args, reaches = n.params
+        names, held = n.get(state, Launcher.NAMES, PTR), n.get(state, Launcher.META_VALUES, PTR)
+        count, none = n.get(state, Launcher.PARAMS), self.values.none
+
+        def put(into: Value, k: Value, thing: Value, failed: Jump) -> None:
+            result = n.call("PyDict_SetItem", into, n.call("PyTuple_GetItem", names, k), thing)
+            n.when(n.is_("ne", result, 0), failed)
+
+        def make() -> None:
+            made = n.call("PyDict_New")
+            n.when(self._is_null(n, made), lambda: n.leave(0))
+            n.put(state, Launcher.META, made)
+            n.count(0, count, lambda k: n.put(n.item(held, k), 0, 0))
+
+        n.when(self._is_null(n, n.get(state, Launcher.META, PTR)), make)
+        kept = n.get(state, Launcher.META, PTR)
+
+        def is_tensor(k: Value) -> Value:
+            return n.is_("ne", n.get(n.at(reaches, n.mul(k, Reach.SIZE)), Reach.FLAGS), 0)
+
+        def keep(k: Value) -> None:
+            thing = n.pick(is_tensor(k), none, n.call("source", shape, k, args))
+
+            def differs() -> None:
+                put(kept, k, thing, lambda: n.leave(0))
+                n.put(n.item(held, k), 0, thing)
+
+            n.when(n.is_("ne", n.get(n.item(held, k), 0, PTR), thing), differs)
+
+        n.count(0, count, keep)
+        copy = n.call("PyDict_Copy", kept)
+        n.when(self._is_null(n, copy), lambda: n.leave(0))
 
         def failed() -> None:
-            n.call("Py_DecRef", n.read(meta))
+            n.call("Py_DecRef", copy)
             n.leave(0)
 
-        def entry(k: Value) -> None:
-            put = n.call("PyDict_SetItem", n.read(meta), n.call("PyTuple_GetItem", names, k),
-                         n.call("source", shape, k, args))
-            n.when(n.is_("ne", put, 0), failed)
-
-        def fill(stop: Jump, again: Jump) -> None:
-            def fresh() -> None:
-                n.write(meta, n.call("PyDict_New"))
-                n.when(self._is_null(n, n.read(meta)), lambda: n.leave(0))
-
-            n.when(self._is_null(n, n.read(meta)), fresh)
-            n.count(0, count, entry)
-            n.when(n.is_("eq", n.call("PyDict_Size", n.read(meta)), count), stop)
-            n.call("Py_DecRef", n.read(meta))       # a grid function has put names of its own into it
-            n.write(meta, constant(PTR, 0))
-
-        n.loop(fill)
-        n.end(n.read(meta))
-
-    def _give_meta(self) -> None:
-        """Keep the dict for the next launch, without the tensors, unless the grid function keeps it."""
-        n = self.module.function("give_meta", [("state", PTR), ("meta", PTR), ("reaches", PTR)])
-        state, meta, reaches = n.params
-
-        def drop() -> None:
-            n.call("Py_DecRef", meta)
-            n.leave()
-
-        shared = n.is_("ne", n.get(meta, 0, I32), 1)        # the reference count, of which 32 bits count
-        n.when(n.either(shared, n.is_("ne", n.get(state, Launcher.META), 0)), drop)
-        names = n.get(state, Launcher.NAMES, PTR)
-
-        def forget(k: Value) -> None:
-            n.when(n.is_("ne", n.get(n.at(reaches, n.mul(k, Reach.SIZE)), Reach.FLAGS), 0),
-                   lambda: n.call("PyDict_SetItem", meta, n.call("PyTuple_GetItem", names, k), self.values.none))
-
-        n.count(0, n.get(state, Launcher.PARAMS), forget)
-        n.put(state, Launcher.META, meta)
-        n.end()
+        n.count(0, count, lambda k: n.when(
+            is_tensor(k), lambda: put(copy, k, n.call("source", shape, k, args), failed)))
+        n.end(copy)
 
     # -- the call
 

@@ -20,7 +20,7 @@ from typing import Any
 from tilewright.diagnostics import OutOfResources
 from tilewright.targets.base import CodeObject, LoadedKernel
 from tilewright.targets.cpu.host.elf import Image
-from tilewright.targets.cpu.host.launcher import Launchers, objects_are_plain
+from tilewright.targets.cpu.host.launcher import Launchers, is_supported
 from tilewright.targets.cpu.host.library import Library, ObjectStore, keep_for_ever
 from tilewright.targets.cpu.host.records import WORD, Cancel, Flags, Frame, Kernel, Pool
 from tilewright.targets.cpu.host.reports import Grid, Printer, Reports
@@ -70,8 +70,8 @@ class LinuxHost:
 
     @cached_property
     def launchers(self) -> Launchers | None:
-        """What makes native launchers for this host's kernels; None under a Python whose objects look unusual."""
-        return Launchers(self.library, self._compiler, self._store) if objects_are_plain() else None
+        """What makes native launchers for this host's kernels; None where this Python does not allow for any."""
+        return Launchers(self.library, self._compiler, self._store) if is_supported() else None
 
     def load(self, code: CodeObject) -> LinuxKernel:
         return LinuxKernel(self, Image(code.binary, self.library.symbols), code.metadata)

@@ -31,6 +31,7 @@ CHECK_NS = 20_000_000           # how often Ctrl-C and the clock are looked at
 WAIT_NS = 5_000_000             # how long a caller sleeps at once while it waits for workers
 COUNTDOWN = 64                  # iterations of a kernel's loop between two polls
 SPIN_WAIT = 2_000               # pauses of a waiting caller before it sleeps
+MOST_STEERED = 16               # more workers are left to the system: each takes a system call of 1 us
 SMALL_SCRATCH = 4096            # scratch up to this is on the caller's stack
 _FUTEX_WAIT, _FUTEX_WAKE = 128, 129     # private
 
@@ -399,6 +400,7 @@ class PoolCode:
         pool, = n.params
         cpu = n.widen(n.call("sched_getcpu"))
         tids = n.atomic_get(pool, Pool.TIDS, I32)
+        n.when(n.is_("ugt", tids, MOST_STEERED), n.leave)
         state = n.either(n.op("shl", n.widen(tids), 32), cpu)
         n.when(n.is_("eq", state, n.get(pool, Pool.STEERED)), n.leave)
         n.put(pool, Pool.STEERED, state)

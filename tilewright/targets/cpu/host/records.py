@@ -82,8 +82,8 @@ class Launcher:
 
     SLOW, FAIL, VARIABLE, NOTHING, NAMES = 0, 8, 16, 24, 32
     PARAMS, RULES, TYPES, SHAPES, SPECS, FREE, BOUND_TYPE = 40, 48, 56, 64, 72, 80, 88
-    META = 96               # the dict of the last function as grid
-    SIZE = 104
+    META, META_VALUES = 96, 104     # a dict for grids that are functions, and the addresses of what it holds
+    SIZE = 112
     MOST_VALUES = 64        # parameters and options of a launch
     MOST_INDEX = 4096       # a source word below this is an index, else an object's address
 
