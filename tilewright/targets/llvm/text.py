@@ -108,7 +108,7 @@ class FunctionWriter:
         """`unlikely`: the first way is hardly ever taken, and its code goes to the function's end."""
         mark = ""
         if unlikely:
-            mark = f", !prof {self.module.metadata('!"branch_weights", i32 1, i32 1000000')}"
+            mark = ", !prof " + self.module.metadata('!"branch_weights", i32 1, i32 1000000')
         self._lines.append(f"  br i1 {condition.name}, label %{on_true}, label %{on_false}{mark}")
 
     def ret(self, value: Value | None = None) -> None:
