@@ -76,6 +76,7 @@ class JITFunction(SourceFunction, KernelInterface):
         self._entries: dict[Any, Entry] = {}
         self._lock = ForkSafeLock()
         self._native: NativeLauncher | None = None
+        self._is_used_again = False
         self._bind: Callable[[JITFunction, Any], Callable[..., CompiledKernel | None]] = _bind_in_python
 
     # -- launching --------------------------------------------------------------------------------------------------
@@ -133,7 +134,9 @@ class JITFunction(SourceFunction, KernelInterface):
         """After a launch: let native code do the next one like it."""
         with self._lock:
             if self._native is None:
-                self._native = self._native_launcher()
+                if self._is_used_again:     # a single launch is not worth it
+                    self._native = self._native_launcher()
+                self._is_used_again = True
             if self._native is None:
                 return
             names = tuple(kwargs)

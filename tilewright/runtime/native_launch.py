@@ -1,9 +1,9 @@
 """The tables of a kernel's native launcher: filled when a launch has gone the slow way, read by native code.
 
-`kernel[grid](...)` is native code once a kernel has been launched (`targets.cpu.host.launcher_code` says what it
-does).  It calls back here for what its tables do not know.  A first such launch teaches it how the arguments are
-passed, a second the specialisation; from the third on Python sees nothing of a launch.
-Before: a kernel whose first launch has ended well on a host with native launchers.  What the tables name stays alive
+`kernel[grid](...)` is native code from a kernel's second launch on (`targets.cpu.host.launcher_code` says what it
+does).  It calls back here for what its tables do not know.  The second launch teaches it how the arguments are passed,
+the third the specialisation; from the fourth on Python sees nothing of a launch.
+Before: a kernel whose second launch has ended well on a host with native launchers.  What the tables name stays alive
 as long as they do, and nothing in them refers to the kernel itself.
 Tests: tests/runtime/test_native_launch.py.
 """
