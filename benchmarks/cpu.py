@@ -99,9 +99,9 @@ def main() -> None:
     sys.path.insert(0, str(Path(__file__).parent))
     import numpy as np
     import torch
+    from cpu_cases import elementwise, products, rows
 
     import tilewright as triton
-    from cpu_cases import elementwise, products, rows
     torch.set_num_threads(options.threads)
     makers = {**elementwise.CASES, **rows.CASES, **products.CASES}
     chosen = options.only.split(",") if options.only else list(makers)

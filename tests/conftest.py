@@ -3,7 +3,7 @@
 A test is in the sample of N per cent if the SHA-256 of its id says so: the same tests on every machine, in every
 order and in every process, and a larger sample contains every smaller one.
 
-The disk cache is off in tests, also in processes that they start.
+The disk cache is off in tests, also in processes that they start, unless TILEWRIGHT_DISK_CACHE=1 turns it on.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 import pytest
 
 # What a test compiles is compiled, whatever an earlier run has left on disk; tests of the disk cache turn it on.
-os.environ["TILEWRIGHT_DISK_CACHE"] = "0"
+os.environ.setdefault("TILEWRIGHT_DISK_CACHE", "0")
 
 SAMPLE = pytest.StashKey[tuple[int, int]]()     # (tests in the sample, tests collected)
 

@@ -77,6 +77,17 @@ def atanh_tail(z: Real) -> Real:
     return (mp.log((1 + s) / (1 - s)) / s - 2) / z
 
 
+def asin_rest(z: Real) -> Real:
+    """(asin(s)/s - 1) / s**2 with s**2 = z."""
+    return odd(mp.asin, 1)(z)
+
+
+def log_tail(z: Real) -> Real:
+    """(log((1+s)/(1-s))/(2*s) - 1 - z/3) / z**2 with s**2 = z."""
+    s = mp.sqrt(z)
+    return (mp.atanh(s) / s - 1 - z / 3) / z**2
+
+
 def odd(function: Callable[[Real], Real], lead: int) -> Callable[[Real], Real]:
     """(f(x) - lead*x) / x**3 as a function of x**2."""
     return lambda z: (function(mp.sqrt(z)) - lead * mp.sqrt(z)) / mp.sqrt(z) ** 3
@@ -113,6 +124,10 @@ def table() -> dict[str, Fit]:
                                          top - 1, lt, form)
     fits["atanh_f64"] = Fit(by_series(atanh_tail, mp.mpf(2) / 3), lambda z: z, mp.mpf(0), ATANH_Z, 6,
                             "f64")
+    quarter, eighth = mp.mpf("0.2501"), (mp.sqrt(2) - 1) ** 2 * mp.mpf("1.001")
+    fits["asin_f64"] = Fit(by_series(asin_rest, mp.mpf(1) / 6), lambda z: z, mp.mpf(0), quarter, 12, "f64")
+    fits["atan_f64"] = Fit(by_series(odd(mp.atan, 1), -mp.mpf(1) / 3), lambda z: z, mp.mpf(0), eighth, 10, "f64")
+    fits["log_tail_f64"] = Fit(by_series(log_tail, mp.mpf(1) / 5), lambda z: z**2, mp.mpf(0), ATANH_Z, 6, "f64")
     return fits
 
 

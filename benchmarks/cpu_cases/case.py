@@ -12,7 +12,7 @@ Work = Callable[[], object]
 
 @dataclass(frozen=True)
 class Case:
-    """A kernel of ours that fills `result`, and what else can do the same work.
+    """A kernel of ours that fills `result`, and what else can do the same work, into the same memory where it can.
 
     `compiled` is a function and its arguments for `torch.compile`.  `expected` was computed by torch, often in double
     precision; `tolerance` is relative to its largest element.

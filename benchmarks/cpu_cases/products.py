@@ -10,9 +10,9 @@ import torch
 
 import tilewright as triton
 import tilewright.language as tl
+from cpu_cases.case import Case, random
 
 Blocks = tuple[int, int, int]
-from cpu_cases.case import Case, random
 
 
 @triton.jit
@@ -109,18 +109,17 @@ def _matmul(size: int, blocks: Blocks, dtype: torch.dtype, tolerance: float) -> 
     if dtype == torch.int8:
         a = torch.randint(-128, 128, (size, size), dtype=dtype, generator=torch.Generator().manual_seed(0))
         b = torch.randint(-128, 128, (size, size), dtype=dtype, generator=torch.Generator().manual_seed(1))
-        out, other = torch.empty(size, size, dtype=torch.int32), torch.empty(size, size, dtype=torch.int32)
+        out = torch.empty(size, size, dtype=torch.int32)
         expected = (a.double() @ b.double())
-        rivals["torch"] = lambda: torch._int_mm(a, b, out=other)
+        rivals["torch"] = lambda: torch._int_mm(a, b, out=out)
         compiled = torch._int_mm
     else:
-        out, other = torch.empty(size, size, dtype=dtype), torch.empty(size, size, dtype=dtype)
+        out = torch.empty(size, size, dtype=dtype)
         expected = a.double() @ b.double()
-        rivals["torch"] = lambda: torch.mm(a, b, out=other)
+        rivals["torch"] = lambda: torch.mm(a, b, out=out)
         compiled = torch.mm
     if dtype == torch.float32:
-        third = np.empty((size, size), np.float32)
-        rivals["numpy"] = lambda: np.matmul(a.numpy(), b.numpy(), out=third)
+        rivals["numpy"] = lambda: np.matmul(a.numpy(), b.numpy(), out=out.numpy())
     name = f"matmul {str(dtype).removeprefix('torch.')}"
     return Case(name, f"{size}, {'x'.join(map(str, blocks))}", lambda: _launch(a, b, out, a, blocks), out, expected,
                 tolerance, rivals, (compiled, (a, b)))

@@ -106,6 +106,60 @@ def _elementary() -> dict[str, Callable]:
             return x if x > 0 else 0.0
         return Fraction(1) if x == 0 else Fraction(2)**2000 if x > 1100 else Fraction(1, 2**2000) if x < -1100 else None
 
+    def binary(function, special):
+        """The same for two operands; `special` decides whether an operand is no finite number, too."""
+        def apply(x, y):
+            found = special(x, y)
+            return found if found is not None else fraction(function(mp.mpf(x), mp.mpf(y)))
+        return apply
+
+    def pow_special(x, y):
+        if x == 1 or y == 0:
+            return Fraction(1)
+        if math.isnan(x) or math.isnan(y):
+            return math.nan
+        whole = math.isfinite(y) and y == int(y)
+        sign = -1 if whole and int(y) % 2 and math.copysign(1.0, x) < 0 else 1
+        if x == 0 or math.isinf(x):
+            return sign * (0.0 if (x == 0) == (y > 0) else math.inf)
+        if math.isinf(y):
+            return Fraction(1) if x == -1 else math.inf if (abs(x) > 1) == (y > 0) else 0.0
+        if x < 0 and not whole:
+            return math.nan
+        size = mp.mpf(y) * mp.log(abs(mp.mpf(x)), 2)
+        return sign * (Fraction(2)**2000 if size > 3000 else Fraction(1, 2**2000) if size < -3000
+                       else fraction(mp.power(abs(mp.mpf(x)), mp.mpf(y))))
+
+    def atan2_special(y, x):
+        if math.isnan(x) or math.isnan(y):
+            return math.nan
+        side, left = math.copysign(1.0, y), math.copysign(1.0, x) < 0
+        if math.isinf(x) or math.isinf(y) or x == 0 or y == 0:
+            flat = y == 0 or (math.isinf(x) and not math.isinf(y))
+            quarters = (4 if left else 0) if flat else 2 if not math.isinf(x) else 3 if left else 1
+            return Fraction(int(side)) * fraction(mp.pi * quarters / 4) if quarters else side * 0.0
+        return None
+
+    def hypot_special(x, y):
+        if math.isinf(x) or math.isinf(y):
+            return math.inf
+        return math.nan if math.isnan(x) or math.isnan(y) else 0.0 if x == y == 0 else None
+
+    def inside_one(x, at_one):
+        return math.nan if abs(x) > 1 else x if x == 0 else math.copysign(at_one, x) if abs(x) == 1 and at_one else None
+
+    def large(x):
+        """Where sinh and cosh leave every format."""
+        return abs(x) if math.isinf(x) else Fraction(2)**2000 if abs(x) > 1100 else None
+
+    def sinh_special(x):
+        return x if x == 0 else (lambda v: v and (v if x > 0 else -v))(large(x))
+
+    def power_special(base):
+        limit = 1100 / math.log2(base)
+        return lambda x: (exp_special(x) if not math.isfinite(x) or x == 0 else
+                          Fraction(2)**2000 if x > limit else Fraction(1, 2**2000) if x < -limit else None)
+
     odd = lambda at_inf: lambda x: x if x == 0 else math.copysign(at_inf, x) if math.isinf(x) else None  # noqa: E731
     return {
         "exp": on(mp.exp, exp_special), "exp2": on(lambda x: mp.power(2, x), exp_special),
@@ -116,10 +170,26 @@ def _elementary() -> dict[str, Callable]:
         "erf": on(mp.erf, lambda x: math.copysign(1.0, x) if abs(x) > 30 else odd(1.0)(x)),
         "rsqrt": on(lambda x: 1 / mp.sqrt(x), lambda x: math.nan if x < 0 else math.copysign(math.inf, x) if x == 0
                     else 0.0 if x == math.inf else None),
+        "tan": on(mp.tan, odd(math.nan)), "asin": on(mp.asin, lambda x: inside_one(x, 0)),
+        "acos": on(mp.acos, lambda x: math.nan if abs(x) > 1 else 0.0 if x == 1 else None),
+        "atan": on(mp.atan, lambda x: x if x == 0 else None), "sinh": on(mp.sinh, sinh_special),
+        "cosh": on(mp.cosh, lambda x: Fraction(1) if x == 0 else large(x)), "asinh": on(mp.asinh, odd(math.inf)),
+        "acosh": on(mp.acosh, lambda x: math.nan if x < 1 else 0.0 if x == 1 else x if x == math.inf else None),
+        "atanh": on(mp.atanh, lambda x: inside_one(x, math.inf)),
+        "exp10": on(lambda x: mp.power(10, x), power_special(10.0)),
+        "expm1": on(mp.expm1, lambda x: x if x == 0 or x == math.inf else Fraction(2)**2000 if x > 1100
+                    else Fraction(-1) if x < -1100 else None),
+        "log10": on(lambda x: mp.log(x, 10), log_special),
+        "log1p": on(mp.log1p, lambda x: math.nan if x < -1 else -math.inf if x == -1 else x if x in (0, math.inf)
+                    else None),
+        "cbrt": on(lambda x: mp.cbrt(x) if x > 0 else -mp.cbrt(-x), odd(math.inf)),
+        "pow": binary(mp.power, pow_special), "atan2": binary(mp.atan2, atan2_special),
+        "hypot": binary(mp.hypot, hypot_special),
     }
 
 
-ELEMENTARY = ("exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", "rsqrt")
+ELEMENTARY = ("exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", "rsqrt", "tan", "asin", "acos", "atan", "sinh",
+              "cosh", "asinh", "acosh", "atanh", "exp10", "expm1", "log10", "log1p", "cbrt", "pow", "atan2", "hypot")
 
 
 def statement(name, elements, to, attrs) -> Callable | None:

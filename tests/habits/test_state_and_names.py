@@ -21,12 +21,12 @@ READS_ENVIRONMENT: Mapping[str, str] = {
 # Files with an import inside a function -> why it is not at the top.
 IMPORTS_LATE: Mapping[str, str] = {
     "tilewright/__init__.py": "what builds on torch is loaded by the first launch in a function that torch compiles",
-    "tilewright/runtime/devices.py": "loading a target loads LLVM, which importing the package must not",
+    "tilewright/runtime/devices.py": "a kernel from the disk cache needs neither LLVM nor a compile child",
     "tilewright/runtime/fingerprint.py": "hashlib loads a large library that nearly no process needs",
     "tilewright/runtime/build.py": "a kernel from the disk cache needs no compiler",
     "tilewright/runtime/jit.py": "the compiler and the eager engine are loaded by the first launch that needs them",
     "tilewright/targets/cpu/target.py": "a kernel from the disk cache is loaded without what generates code",
-    "tilewright/targets/cpu/host/choice.py": "only the host that is chosen is loaded",
+    "tilewright/targets/cpu/host/choice.py": "the portable host loads LLVM",
     "tilewright/targets/cpu/host/library.py": "the writer of the pool's text is loaded when no stored code is found",
     "tilewright/testing/report.py": "pandas and matplotlib are extras, needed by those who ask for a plot",
 }

@@ -1,5 +1,7 @@
 """Random modules: each pass leaves their results as they are, and their text reads back."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.passes.executing import run_on_random_memory
@@ -29,3 +31,11 @@ def test_text_round_trip(seed: int):
     again = parse_module(text)
     verify(again)
     assert print_module(again) == text
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_widening_keeps_results_where_nothing_wraps(seed: int):
+    module = replace(random_module(seed), wide=True)
+    after = run_passes(module, [PASSES["widen"]], check=2)
+    assert after is not module
+    assert run_on_random_memory(after, seed) == run_on_random_memory(module, seed)

@@ -167,7 +167,7 @@ def test_processes(tmp_path):
     assert run_script(tmp_path, scale=2.0)[0].startswith("compiled")
     assert run_script(tmp_path, scale=2.0)[0].endswith("6.0")
     assert run_script(tmp_path, TRITON_ALWAYS_COMPILE="1")[0].startswith("compiled")
-    assert run_script(tmp_path, TILEWRIGHT_DISK_CACHE="0")[0].startswith("compiled")
+    assert run_script(tmp_path, TILEWRIGHT_DISK_CACHE="0", TILEWRIGHT_COMPILE_IN_PROCESS="1")[0] == "compiled True 1.5"
 
 
 def test_uncacheable_kernels_run(store, monkeypatch):

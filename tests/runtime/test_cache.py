@@ -113,7 +113,7 @@ def no_folder(base):
 
 
 @posix_only
-@pytest.mark.parametrize(("change", "said"), [(open_base, "chmod 700"), (open_folder, "chmod 700"),
+@pytest.mark.parametrize(("change", "said"), [(open_base, "mode 777"), (open_folder, "mode 755"),
                                               (linked_base, "symbolic link"), (linked_folder, "symbolic link"),
                                               (no_folder, "exists|folder")])
 def test_a_folder_that_is_not_ours_alone_is_not_used_and_said_once(base, change, said):
@@ -167,6 +167,13 @@ def test_no_place_for_the_folder(tmp_path):
     store = Store(tmp_path / "file" / "cache")
     _, messages = warned(lambda: (store.put("k", "key", FIELDS), store.get("k", "key"), list(store.records())))
     assert len(messages) == 1 and "what is compiled is not kept" in messages[0]
+
+
+def test_a_warning_is_at_the_line_of_the_program(base):
+    base.write_text("")
+    with pytest.warns(RuntimeWarning) as found:
+        Store(base).put("k", "key", FIELDS)
+    assert found[0].filename == __file__
 
 
 def test_no_folder_at_all():

@@ -160,7 +160,8 @@ def test_hooks_run_on_the_tensors(assert_same: Callable[..., int]) -> None:
 
 
 def test_reset_to_zero_is_a_write() -> None:
-    @triton.autotune([triton.Config({"N": 1}), triton.Config({"N": 2})], key=[], reset_to_zero=["seen"], warmup=1, rep=1)
+    @triton.autotune([triton.Config({"N": 1}), triton.Config({"N": 2})], key=[], reset_to_zero=["seen"],
+                     warmup=1, rep=1)
     @triton.jit
     def look(x, seen, N: tl.constexpr):
         tl.store(x, tl.load(seen) + N - N)

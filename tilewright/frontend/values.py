@@ -25,7 +25,11 @@ def is_tuple(value: Any) -> bool:
 
 
 def as_tuple(items: Sequence[Any], like: Any = ()) -> core.tuple:
-    """A language tuple of `items`, with the field names of `like` if it has some."""
+    """A language tuple of `items`, with the field names of `like` if it has some; of a structure, one again."""
+    if isinstance(like, core.structure):
+        return like.rebuilt(items)
+    if isinstance(like, type) and issubclass(like, core.structure):
+        return like.rebuilt(items)
     made = core.tuple(items)
     made.fields = getattr(like, "_fields", None) or getattr(like, "fields", None)
     return made

@@ -15,8 +15,10 @@ Nothing here knows what is stored.  Tests: tests/runtime/test_cache.py, tests/ru
 
 from __future__ import annotations
 
+import functools
 import os
 import stat
+import sys
 import time
 import warnings
 import zlib
@@ -178,11 +180,13 @@ class Store:
         try:
             if create:
                 os.makedirs(self._base, 0o700, exist_ok=True)
+                _check_folder(self._base, 0o022)
                 with suppress(FileExistsError):
                     os.mkdir(self._folder, 0o700)
             elif not self._folder.is_dir():
                 return False
-            _check_folder(self._base, 0o022)
+            else:
+                _check_folder(self._base, 0o022)
             _check_folder(self._folder, 0o077)
         except OSError as error:
             self._readable = self._writable = False
@@ -237,7 +241,16 @@ class Store:
     def _warn(self, message: str) -> None:
         if not self._warned:
             self._warned = True
-            warnings.warn(f"the cache of compiled kernels: {message}", RuntimeWarning, stacklevel=3)
+            warn(message)
+
+
+def warn(message: str) -> None:
+    """A warning at the line of the program that came here."""
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_code.co_filename.startswith((package, functools.__file__)):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(f"the cache of compiled kernels: {message}", RuntimeWarning, stacklevel=level)
 
 
 def _write_new(path: Path, content: bytes) -> None:
@@ -262,5 +275,5 @@ def _check_folder(path: Path, forbidden: int) -> None:
     if not _is_own(status):
         raise RefusedFolderError(f"{path} belongs to another user; machine code is read from one's own folder only")
     if os.name != "nt" and status.st_mode & forbidden:
-        raise RefusedFolderError(f"{path} is open to other users (mode {stat.S_IMODE(status.st_mode):o}); "
-                                 f"make it this user's alone: chmod 700 {path}")
+        raise RefusedFolderError(f"{path} is open to other users (mode {stat.S_IMODE(status.st_mode):o}); machine code "
+                                 "is read from a folder that is this user's alone only (mode 700)")

@@ -1,21 +1,22 @@
 """What a process has once, made when it is first needed: the disk cache, the compilers, the targets.
 
-Importing and decorating make none of it.  Each is made once for the knobs that it depends on.
+Importing and decorating make none of it.  Each is made once for the knobs that it depends on.  What loads a kernel
+from the disk cache is imported with this module; what compiles one is imported when one is compiled.
 Tests: tests/runtime/test_devices.py, tests/runtime/test_import.py.
 """
 
 from __future__ import annotations
 
 import os
-import threading
-import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tilewright.runtime.cache import Store
+from tilewright.runtime.cache import Store, warn
 from tilewright.runtime.fingerprint import compiler_key, llvm_version, processor
+from tilewright.runtime.locks import ForkSafeLock
 from tilewright.targets.base import Target
+from tilewright.targets.cpu.target import CpuTarget
 from tilewright.targets.llvm.machine import Compiler, Machine, Request
 
 Settings = Mapping[str, Any]        # the knobs that count for a launch
@@ -27,7 +28,7 @@ class Devices:
 
     def __init__(self) -> None:
         self._made: dict[Any, Any] = {}
-        self._lock = threading.RLock()
+        self._lock = ForkSafeLock()
 
     def cpu(self, settings: Settings) -> Target:
         """The CPU target."""
@@ -55,7 +56,6 @@ class Devices:
         return made
 
     def _cpu(self, settings: Settings) -> Target:
-        from tilewright.targets.cpu.target import CpuTarget
         store = self.store(settings)
         compiler = LateCompiler(lambda: self.compiler(settings), store)
         return CpuTarget(threads=settings["num_threads"] or None, compiler=compiler,
@@ -128,8 +128,8 @@ def _store(settings: Settings) -> Store:
         return Store(None)
     folder = cache_folder(settings)
     if folder is None:
-        warnings.warn("the cache of compiled kernels: there is no home folder to keep it in; what is compiled is not "
-                      "kept (TILEWRIGHT_CACHE_DIR names another folder)", RuntimeWarning, stacklevel=2)
+        warn("there is no home folder to keep it in; what is compiled is not kept (TILEWRIGHT_CACHE_DIR names another "
+             "folder)")
     return Store(folder, settings["cache_size"] << 20)
 
 

@@ -12,9 +12,8 @@ Tests: tests/runtime/test_jit.py, tests/errors/launch.
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -30,10 +29,12 @@ from tilewright.runtime.interface import KernelInterface, in_torch_graph
 from tilewright.runtime.interpreted import InterpretedKernel
 from tilewright.runtime.launch import CompiledKernel, Facts, check_devices, check_writable, facts_of
 from tilewright.runtime.launch_options import NAMES, make_options, unknown_keyword
+from tilewright.runtime.locks import ForkSafeLock
 from tilewright.runtime.specialize import Specializer, Split, typed
 
 if TYPE_CHECKING:
     from tilewright.interpret.eager_run import EagerProgram
+    from tilewright.runtime.native_launch import NativeLauncher
 
 
 class Entry:
@@ -73,25 +74,17 @@ class JITFunction(SourceFunction, KernelInterface):
         self._repr = repr
         self._settings = knobs.snapshot()
         self._entries: dict[Any, Entry] = {}
-        self._lock = threading.RLock()
+        self._lock = ForkSafeLock()
+        self._native: NativeLauncher | None = None
+        self._is_used_again = False
+        self._bind: Callable[[JITFunction, Any], Callable[..., CompiledKernel | None]] = _bind_in_python
 
     # -- launching --------------------------------------------------------------------------------------------------
 
     def __getitem__(self, grid: Any) -> Callable[..., CompiledKernel | None]:
         if in_torch_graph():
             return super().__getitem__(grid)
-
-        def launch(*args: Any, **kwargs: Any) -> CompiledKernel | None:
-            try:
-                return self._launch(grid, args, kwargs)
-            except InternalError:
-                raise
-            except TritonError as error:
-                if self.interprets():           # the kernel's frames are there to be looked into
-                    raise
-                # it says where in the kernel; how the compiler got there helps nobody
-                raise error.with_traceback(None)        # noqa: B904  (its own cause is kept)
-        return launch
+        return self._bind(self, grid)
 
     def run(self, *args: Any, grid: Any, warmup: bool = False,
             **kwargs: Any) -> CompiledKernel | InterpretedKernel | None:
@@ -99,18 +92,31 @@ class JITFunction(SourceFunction, KernelInterface):
         if in_torch_graph():
             self.launch_in_graph(self, grid, args, kwargs)
             return None
-        return self.warmup(*args, grid=grid, **kwargs) if warmup else self._launch(grid, args, kwargs)
+        return self.warmup(*args, grid=grid, **kwargs) if warmup else self._bind(self, grid)(*args, **kwargs)
 
     def warmup(self, *args: Any, grid: Any = None, **kwargs: Any) -> CompiledKernel | InterpretedKernel:
         """Compile for these arguments and launch nothing; dtypes (torch's, NumPy's, tl's) stand for tensors."""
         values, given = self.bind(args, kwargs)
         split = self.specializer.split(values, mock=True)
         if self.interprets():
-            return InterpretedKernel(self.__name__, partial(self._launch, kwargs=given), self.options(given))
+            return InterpretedKernel(self.__name__, lambda g, a: self._launch(g, -1, a, given), self.options(given))
         check_devices(self.__name__, self.slot_names(split), split.pointers)
         return self._compiled(values, given, split)
 
-    def _launch(self, grid: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> CompiledKernel | None:
+    def launch_slowly(self, grid: Any, key: int, /, *args: Any, **kwargs: Any) -> CompiledKernel | None:
+        """Launch in Python; what native code needs to do it itself is noted.  `key`: see `native_launch`, or -1."""
+        try:
+            return self._launch(grid, key, args, kwargs)
+        except InternalError:
+            raise
+        except TritonError as error:
+            if self.interprets():           # the kernel's frames are there to be looked into
+                raise
+            # it says where in the kernel; how the compiler got there helps nobody
+            raise error.with_traceback(None)        # noqa: B904  (its own cause is kept)
+
+    def _launch(self, grid: Any, native_key: int, args: Sequence[Any],
+                kwargs: Mapping[str, Any]) -> CompiledKernel | None:
         values, given = self.bind(args, kwargs)
         split = self.specializer.split(values)
         bound = dict(zip(self.arg_names, values, strict=True)) if callable(grid) else None
@@ -124,7 +130,39 @@ class JITFunction(SourceFunction, KernelInterface):
         if not split.ordinary:
             check_writable(self.__name__, self.slot_names(split), split.pointers, kernel.written)
         kernel.launch(sizes, split.slots, split.pointers)
+        if kernel.record and not knobs.overrides():
+            self._learn(native_key, args, kwargs, values, given, split, kernel)
         return kernel
+
+    def _learn(self, native_key: int, args: Sequence[Any], kwargs: Mapping[str, Any], values: Sequence[Any],
+               given: Mapping[str, Any], split: Split, kernel: CompiledKernel) -> None:
+        """After a launch: let native code do the next one like it."""
+        with self._lock:
+            if self._native is None:
+                if self._is_used_again:     # a single launch is not worth it
+                    self._native = self._native_launcher()
+                self._is_used_again = True
+            if self._native is None:
+                return
+            names = tuple(kwargs)
+            if native_key <= 0:
+                self._native.learn_shape(len(args), names)
+                return
+            entry = self._entries[self._key(split, given)]
+            constants = [v for v, rule in zip(values, self.specializer.rules, strict=True) if rule.is_constexpr]
+            self._native.learn(native_key, len(args), names, [*constants, *given.values()], entry, split.atoms,
+                               kernel.facts, kernel)
+
+    def _native_launcher(self) -> NativeLauncher | None:
+        """The kernel's native launcher, which takes over `kernel[grid]`; None where there is none."""
+        from tilewright.runtime.native_launch import NativeLauncher, is_possible  # by kernels launched more than once
+        launchers = DEVICES.cpu(self.settings()).launchers()
+        if launchers is None or not is_possible(self.params):
+            return None
+        native = NativeLauncher(launchers, self.params, self.specializer.rules, JITFunction.launch_slowly,
+                                *knobs.overrides_variable())
+        self._bind = native.bind
+        return native
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], Mapping[str, Any]]:
         """The value of each parameter, and the options of the launch."""
@@ -198,12 +236,17 @@ class JITFunction(SourceFunction, KernelInterface):
 
     def _entry(self, values: Sequence[Any], given: Mapping[str, Any], split: Split) -> Entry:
         """What is known of these arguments' key."""
-        overridden = knobs.overrides()
-        key = (split.atoms, _options_key(given) if given else (), _code_key(overridden) if overridden else ())
+        key = self._key(split, given)
         entry = self._entries.get(key)
         if entry is None or not entry.guards.hold():
             entry = self._found(key, values, given, split)
         return entry
+
+    @staticmethod
+    def _key(split: Split, given: Mapping[str, Any]) -> Any:
+        """What a launch is known by, the launch facts left out."""
+        overridden = knobs.overrides()
+        return (split.atoms, _options_key(given) if given else (), _code_key(overridden) if overridden else ())
 
     def _found(self, key: Any, values: Sequence[Any], given: Mapping[str, Any], split: Split) -> Entry:
         with self._lock:
@@ -302,6 +345,19 @@ class JITFunction(SourceFunction, KernelInterface):
     def slot_names(self, split: Split) -> list[str]:
         """The parameter that each slot belongs to; elements of tuples are `name[0]`."""
         return self.specializer.slot_names(split.atoms)
+
+
+def _bind_in_python(kernel: JITFunction, grid: Any) -> Callable[..., CompiledKernel | None]:
+    """What `kernel[grid]` gives where no native launcher does, or not yet."""
+    def launch(*args: Any, **kwargs: Any) -> CompiledKernel | None:
+        bind = kernel._bind
+        if bind is not _bind_in_python:     # the kernel has been launched since
+            return bind(kernel, grid)(*args, **kwargs)
+        return kernel.launch_slowly(grid, -1, *args, **kwargs)
+
+    return launch
+
+
 
 
 def _options_key(given: Mapping[str, Any]) -> tuple[Any, ...]:

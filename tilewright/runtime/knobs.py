@@ -134,6 +134,11 @@ def overrides() -> Mapping[str, Any]:
     return _overrides.get()
 
 
+def overrides_variable() -> tuple[ContextVar[Mapping[str, Any]], Mapping[str, Any]]:
+    """The variable that `overrides` reads, and its value when nothing is overridden, for native launchers."""
+    return _overrides, _NOTHING
+
+
 @contextmanager
 def scope(**values: Any) -> Iterator[None]:
     """Override knobs inside a `with` block: `with knobs.scope(interpret=True): ...`."""

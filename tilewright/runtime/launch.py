@@ -147,6 +147,15 @@ class CompiledKernel(KernelResources):
                 words.append(pointer.high)
             self._loaded.launch(grid, words)
 
+    @property
+    def record(self) -> int:
+        """The address by which native launchers know the code; 0 if they cannot launch it."""
+        return self._loaded.record
+
+    def failure(self, grid: Grid, frame: int) -> Exception:
+        """The error of a native launch that failed; see `LoadedKernel.failure`."""
+        return self._loaded.failure(grid, frame)
+
     def __getitem__(self, grid: Any) -> Any:
         sizes = normalise(self.name, grid, None)
         return lambda *args: self._launch_again(sizes, args)

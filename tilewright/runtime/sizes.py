@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilewright.language.ceiling import cdiv
 from tilewright.language.function import ConstexprFunction
 
-
-def _cdiv(x: Any, y: Any) -> Any:
-    """x / y, rounded up, for y > 0; also of a negative x (so `cdiv(-36, 5)` is -7)."""
-    return -(-x // y)
+__all__ = ["cdiv", "constexpr_function", "next_power_of_2"]
 
 
 def _next_power_of_2(n: int) -> int:
@@ -22,7 +20,5 @@ def constexpr_function(fn: Any) -> ConstexprFunction:
     return ConstexprFunction(fn)
 
 
-_cdiv.__name__ = _cdiv.__qualname__ = "cdiv"
 _next_power_of_2.__name__ = _next_power_of_2.__qualname__ = "next_power_of_2"
-cdiv = constexpr_function(_cdiv)
 next_power_of_2 = constexpr_function(_next_power_of_2)

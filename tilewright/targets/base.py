@@ -29,7 +29,13 @@ class CodeObject:
 
 
 class LoadedKernel(ABC):
-    """Machine code in memory."""
+    """Machine code in memory.  `record` is the address by which native launchers know it, 0 if they cannot."""
+
+    record: int = 0
+
+    def failure(self, grid: tuple[int, int, int], frame: int) -> Exception:
+        """The error of a native launch that failed and left its story at address `frame`."""
+        raise NotImplementedError
 
     @abstractmethod
     def launch(self, grid: tuple[int, int, int], slots: Sequence[int]) -> None:
@@ -62,6 +68,10 @@ class Target(ABC):
     @abstractmethod
     def compile(self, module: Module, options: Options) -> CodeObject:
         """Machine code for a module on which `passes` have run."""
+
+    def launchers(self) -> Any:
+        """What makes native launchers for loaded kernels, or None where there are none."""
+        return None
 
     @abstractmethod
     def load(self, code: CodeObject) -> LoadedKernel:

@@ -5,6 +5,7 @@ chosen for each function, against the C library's long double where that is wide
 """
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -27,7 +28,11 @@ def exact(name, x):
             return 1 / np.sqrt(x)
         if name == "erf":
             return np.array([math.erf(v) for v in x.astype(np.float64)])
-        return getattr(np, name.removesuffix("_rn"))(x)
+        if name == "exp10":
+            return np.power(x.dtype.type(10), x)
+        plain = name.removesuffix("_rn")
+        inverse = re.fullmatch(r"a(sin|cos|tan)(h?)", plain)
+        return getattr(np, f"arc{inverse[1]}{inverse[2]}" if inverse else plain)(x)
 
 
 def errors(got, want, dtype):
@@ -55,7 +60,8 @@ def test_f32(machine, name):
     bits = np.arange(0, 1 << 32, stride, dtype=np.uint64).astype(np.uint32)
     edges = np.array([0, 1, 0x007FFFFF, 0x00800000, 0x3F800000, 0x7F7FFFFF, 0x7F800000, 0x7FC00000], np.uint32)
     around = [np.float32(v) for v in (88.72283, 88.72284, -87.33654, -103.97, -104.0, 128.0, -126.0, -149.0, -150.0,
-                                      0.5625, 9.01, 3.9192059, 0.70710677, 0.7071068, math.pi, math.pi / 2, 2.0**20)]
+                                      0.5625, 9.01, 38.5, -45.0, 11014.0, 3.9192059, 0.70710677, 0.7071068, math.pi,
+                                      math.pi / 2, 2.0**20)]
     x = np.concatenate([bits, edges, edges | 0x80000000]).view(np.float32)
     x = np.concatenate([x, around, np.nextafter(around, np.float32(9e9)), np.nextafter(around, np.float32(-9e9))])
     got = run_map(lambda f, v: mathlib.emit(f, name, v), [x], [FLOAT], FLOAT, np.float32, machine, 16)
@@ -69,7 +75,10 @@ def f64_points(name):
     n = 3000 if name == "erf" else 40000
     scaled = np.ldexp(rng.uniform(1, 2, n), rng.integers(-1074, 1024, n)) * rng.choice([-1, 1], n)
     ranges = {"exp": (-746, 710), "exp2": (-1076, 1025), "sin": (-(2**20), 2**20), "cos": (-(2**20), 2**20),
-              "tanh": (-23, 23), "erf": (-6.1, 6.1), "floor": (-100, 100), "ceil": (-100, 100)}
+              "tanh": (-23, 23), "erf": (-6.1, 6.1), "floor": (-100, 100), "ceil": (-100, 100),
+              "tan": (-(2**20), 2**20), "asin": (-1, 1), "acos": (-1, 1),
+              "atanh": (-1, 1), "atan": (-9, 9), "sinh": (-711, 711), "cosh": (-711, 711), "expm1": (-40, 710),
+              "exp10": (-324, 309), "log1p": (-1, 3), "asinh": (-9, 9), "acosh": (1, 9), "cbrt": (-9, 9)}
     low, high = ranges.get(name, (0, 4))
     multiples = np.arange(1, 4000) * (math.pi / 2)
     edges = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 5e-324, -5e-324, 1e-310, 1.0, -1.0, 709.782712893384,
@@ -150,3 +159,40 @@ def test_truncate(machine):
         got = run_map(truncate, [x.astype(dtype)], [t], t, dtype, machine, 8)
         want = np.trunc(x.astype(dtype))
         assert np.array_equal(got, want, equal_nan=True) and (np.signbit(got) == np.signbit(want))[:-1].all()
+
+
+def grid_of_pairs(dtype, seed):
+    """All pairs of special values, and random pairs of moderate, close and extreme sizes."""
+    rng = np.random.default_rng(seed)
+    ends = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 1e-5, 123.0, np.inf, np.nan, float(np.finfo(dtype).tiny),
+            float(np.finfo(dtype).max), float(np.finfo(dtype).smallest_subnormal), 2.0**31 + 1, 2.0**53, 2.0**60]
+    ends = np.array([*ends, *(-e for e in ends)])
+    first, second = (v.ravel() for v in np.meshgrid(ends, ends))
+    n, top = 20000, 120 if dtype is np.float32 else 1000
+    wide = [np.ldexp(rng.uniform(1, 2, n), rng.integers(-top, top, n)) * rng.choice([-1, 1], n) for _ in range(2)]
+    near = [rng.uniform(0, 8, n), rng.uniform(-9, 9, n)]
+    close = 1 + np.ldexp(rng.uniform(-1, 1, n), rng.integers(-22 if dtype is np.float32 else -50, -1, n))
+    steep = [close, rng.uniform(-0.5, 0.5, n) * (top - 10) / np.abs(close - 1)]
+    whole = [rng.uniform(-9, 9, n), rng.integers(-30, 30, n).astype(float)]
+    pairs = [(first, second), wide, near, near[::-1], steep, whole, [wide[0], wide[0] * rng.uniform(0.5, 2, n)]]
+    with np.errstate(all="ignore"):
+        return [np.concatenate([p[i] for p in pairs]).astype(dtype) for i in (0, 1)]
+
+
+@machines
+@pytest.mark.parametrize("name", sorted(mathlib.BINARY))
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_functions_of_two(machine, name, dtype):
+    t = FLOAT if dtype is np.float32 else DOUBLE
+    x, y = grid_of_pairs(dtype, 11)
+    got = run_map(lambda f, a, b: mathlib.emit(f, name, a, b), [x, y], [t, t], t, dtype, machine, 8)
+    if dtype is np.float64 and not LONG:
+        pytest.skip("no wider format here to compare with")
+    wide = np.float64 if dtype is np.float32 else np.longdouble
+    with np.errstate(all="ignore"):
+        want = {"pow": np.power, "atan2": np.arctan2, "hypot": np.hypot}[name](x.astype(wide), y.astype(wide))
+    check(name, np.stack([x, y], 1), got, want, dtype)
+    scalar = run_map(lambda f, a, b: mathlib.emit(f, name, a, b), [x[:999], y[:999]], [t, t], t, dtype, machine, 0)
+    assert np.array_equal(scalar, got[:999], equal_nan=True)
+    compiled = compile_map(lambda f, a, b: mathlib.emit(f, name, a, b), [t, t], t, machine, 8)
+    assert [c for c in library_calls(compiled) if "tilewright" not in c] == []

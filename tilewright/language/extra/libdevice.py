@@ -15,11 +15,11 @@ from tilewright.language import math as tl_math
 from tilewright.language.broadcasting import broadcast_all
 from tilewright.language.builder import Builder
 from tilewright.language.builtin import Builtin
-from tilewright.language.casting import bitcast
+from tilewright.language.casting import bitcast, cast
 from tilewright.language.elementwise import extremum
 from tilewright.language.pending import pending
 from tilewright.language.tensor import tensor
-from tilewright.language.types import dtype, float32, float64, get_int_dtype, int32, uint32
+from tilewright.language.types import dtype, float32, float64, get_int_dtype, int32, int64, uint32, uint64
 from tilewright.language.values import emit, full_of, shape, to_tensor
 
 Meaning = Callable[..., tensor]
@@ -120,8 +120,43 @@ def _saturate(b: Builder, x: tensor) -> tensor:
     return extremum(b, "min", extremum(b, "max", x, zero), one)
 
 
+def _quotient_toward_zero(b: Builder, x: tensor, y: tensor) -> tensor:
+    """The nearest quotient, one unit nearer to zero where it is too large: where x - q*y points back."""
+    q = operators.true_divide(b, x, y, "div_rn")
+    rest = emit(b, "fma", (operators.negate(b, q), y, x), x.type)
+    back = _signbit(b, rest) ^ _signbit(b, y) ^ _signbit(b, q)
+    too_large = back & comparison.compare(b, "NotEq", rest, 0.0) & _isfinite(b, rest)
+    overflows = _isinf(b, q) & _isfinite(b, x) & comparison.compare(b, "NotEq", y, 0.0)
+    bits = _bits(b, q)
+    return bitcast(b, comparison.where(b, too_large | overflows, bits - 1, bits), q.dtype)
+
+
+def _to_integer(rounding: Meaning, target: dtype) -> Meaning:
+    return lambda builder, x: cast(builder, rounding(builder, x), target)
+
+
 def _reinterpret(target: dtype) -> Meaning:
     return lambda builder, x: bitcast(builder, x, target)
+
+
+_ROUNDINGS: dict[str, tuple[Meaning, str]] = {
+    "rn": (_rint, "to the nearest, ties to even"), "rd": (_op("floor"), "down"), "ru": (_op("ceil"), "up"),
+    "rz": (_trunc, "toward zero"),
+}
+
+
+def _add_conversions(add: Callable[..., None]) -> None:
+    """float2int_rn and its relatives; integers to floats where that is rounded to the nearest."""
+    integers = (("int", int32), ("uint", uint32), ("ll", int64), ("ull", uint64))
+    for source, kind in (("float", float32), ("double", float64)):
+        for target, integer in integers:
+            for suffix, (meaning, words) in _ROUNDINGS.items():
+                add(f"{source}2{target}_{suffix}", 1, f"The {kind} x as {integer}, rounded {words}.",
+                    _to_integer(meaning, integer), (kind,))
+    for source, integer in integers:
+        for target, kind in (("float", float32), ("double", float64)):
+            add(f"{source}2{target}_rn", 1, f"The {integer} x as {kind}, rounded to the nearest.",
+                _to_integer(lambda builder, x: x, kind), (integer,))
 
 
 def _table() -> dict[str, Builtin]:
@@ -131,14 +166,20 @@ def _table() -> dict[str, Builtin]:
     def add(name: str, count: int, doc: str, meaning: Meaning, allowed: tuple[dtype, ...] = _FLOATS) -> None:
         table[name] = _function(name, count, doc, meaning, allowed)
 
-    for name in ("exp", "exp2", "log", "log2", "sin", "cos", "tanh", "sqrt", "rsqrt", "erf", "floor", "ceil"):
+    for name in ("exp", "exp2", "log", "log2", "sin", "cos", "tanh", "sqrt", "rsqrt", "erf", "floor", "ceil", "tan",
+                 "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "exp10", "expm1", "log10", "log1p",
+                 "cbrt"):
         add(name, 1, f"{name}(x), as tl.{name} where `tl` has it.", _op(name))
+    for name in ("pow", "atan2", "hypot"):
+        add(name, 2, f"{name} of C.", _op(name))
     for name, op in (("fast_expf", "exp"), ("fast_logf", "log"), ("fast_log2f", "log2"), ("fast_sinf", "sin"),
-                     ("fast_cosf", "cos"), ("fast_tanhf", "tanh")):
+                     ("fast_cosf", "cos"), ("fast_tanhf", "tanh"), ("fast_tanf", "tan"), ("fast_exp10f", "exp10"),
+                     ("fast_log10f", "log10")):
         add(name, 1, f"{op}(x) of fp32; no rougher than libdevice.{op}.", _op(op), (float32,))
     for name, op in (("add_rn", "add_f"), ("sub_rn", "sub_f"), ("mul_rn", "mul_f"), ("div_rn", "div_rn"),
                      ("fmod", "rem_f")):
         add(name, 2, f"The IEEE operation `{op}`.", _op(op))
+    add("fast_powf", 2, "pow of fp32.", _op("pow"), (float32,))
     add("fast_dividef", 2, "x / y of fp32.", _op("div_f"), (float32,))
     for name in ("fma", "fma_rn"):
         add(name, 3, "x * y + z with one rounding.", _op("fma"))
@@ -156,6 +197,8 @@ def _table() -> dict[str, Builtin]:
     add("copysign", 2, "The size of x with the sign of y.", _copysign)
     add("fdim", 2, "x - y where that is positive, else 0.", _fdim)
     add("saturatef", 1, "The fp32 x limited to 0 .. 1; a NaN gives 0.", _saturate, (float32,))
+    add("div_rz", 2, "x / y, rounded toward zero.", _quotient_toward_zero)
+    _add_conversions(add)
     add("float_as_int", 1, "The bits of an fp32 as int32.", _reinterpret(int32), (float32,))
     add("float_as_uint", 1, "The bits of an fp32 as uint32.", _reinterpret(uint32), (float32,))
     add("int_as_float", 1, "An int32 as the fp32 with these bits.", _reinterpret(float32), (int32,))
@@ -166,24 +209,16 @@ def _table() -> dict[str, Builtin]:
 
 FUNCTIONS = _table()
 _NOT_YET = (
-    "acos", "acosh", "add_rd", "add_ru", "add_rz", "asin", "asinh", "atan", "atan2", "atanh", "brev", "byte_perm",
-    "cbrt", "clz", "cosh", "cospi", "cyl_bessel_i0", "cyl_bessel_i1", "div_rd", "div_ru", "div_rz", "double2float_rd",
-    "double2float_rn", "double2float_ru", "double2float_rz", "double2hiint", "double2int_rd", "double2int_rn",
-    "double2int_ru", "double2int_rz", "double2ll_rd", "double2ll_rn", "double2ll_ru", "double2ll_rz", "double2loint",
-    "double2uint_rd", "double2uint_rn", "double2uint_ru", "double2uint_rz", "double2ull_rd", "double2ull_rn",
-    "double2ull_ru", "double2ull_rz", "double_as_longlong", "erfc", "erfcinv", "erfcx", "erfinv", "exp10", "expm1",
-    "fast_exp10f", "fast_log10f", "fast_powf", "fast_tanf", "ffs", "float2int_rd", "float2int_rn", "float2int_ru",
-    "float2int_rz", "float2ll_rd", "float2ll_rn", "float2ll_ru", "float2ll_rz", "float2uint_rd", "float2uint_rn",
-    "float2uint_ru", "float2uint_rz", "float2ull_rd", "float2ull_rn", "float2ull_ru", "float2ull_rz", "fma_rd",
-    "fma_ru", "fma_rz", "hadd", "hiloint2double", "hypot", "ilogb", "int2double_rn", "int2float_rd", "int2float_rn",
-    "int2float_ru", "int2float_rz", "j0", "j1", "jn", "ldexp", "lgamma", "ll2double_rd", "ll2double_rn", "ll2double_ru",
-    "ll2double_rz", "ll2float_rd", "ll2float_rn", "ll2float_ru", "ll2float_rz", "llrint", "llround", "log10", "log1p",
-    "logb", "longlong_as_double", "mul24", "mul_rd", "mul_ru", "mul_rz", "mulhi", "nextafter", "norm3d", "norm4d",
-    "normcdf", "normcdfinv", "popc", "pow", "rcbrt", "rcp64h", "rcp_rd", "rcp_ru", "rcp_rz", "remainder", "rhadd",
-    "rhypot", "rnorm3d", "rnorm4d", "rsqrt_rn", "sad", "scalbn", "sinh", "sinpi", "sqrt_rd", "sqrt_ru", "sqrt_rz",
-    "sub_rd", "sub_ru", "sub_rz", "tan", "tgamma", "uint2double_rn", "uint2float_rd", "uint2float_rn", "uint2float_ru",
-    "uint2float_rz", "ull2double_rd", "ull2double_rn", "ull2double_ru", "ull2double_rz", "ull2float_rd", "ull2float_rn",
-    "ull2float_ru", "ull2float_rz", "y0", "y1", "yn",
+    "add_rd", "add_ru", "add_rz", "brev", "byte_perm", "clz", "cospi", "cyl_bessel_i0", "cyl_bessel_i1", "div_rd",
+    "div_ru", "double2float_rd", "double2float_rn", "double2float_ru", "double2float_rz", "double2hiint",
+    "double2loint", "double_as_longlong", "erfc", "erfcinv", "erfcx", "erfinv", "ffs", "fma_rd", "fma_ru", "fma_rz",
+    "hadd", "hiloint2double", "ilogb", "int2float_rd", "int2float_ru", "int2float_rz", "j0", "j1", "jn", "ldexp",
+    "lgamma", "ll2double_rd", "ll2double_ru", "ll2double_rz", "ll2float_rd", "ll2float_ru", "ll2float_rz", "llrint",
+    "llround", "logb", "longlong_as_double", "mul24", "mul_rd", "mul_ru", "mul_rz", "mulhi", "nextafter", "norm3d",
+    "norm4d", "normcdf", "normcdfinv", "popc", "rcbrt", "rcp64h", "rcp_rd", "rcp_ru", "rcp_rz", "remainder", "rhadd",
+    "rhypot", "rnorm3d", "rnorm4d", "rsqrt_rn", "sad", "scalbn", "sinpi", "sqrt_rd", "sqrt_ru", "sqrt_rz", "sub_rd",
+    "sub_ru", "sub_rz", "tgamma", "uint2float_rd", "uint2float_ru", "uint2float_rz", "ull2double_rd", "ull2double_ru",
+    "ull2double_rz", "ull2float_rd", "ull2float_ru", "ull2float_rz", "y0", "y1", "yn",
 )
 PENDING = {name: pending(f"extra.libdevice.{name}") for name in _NOT_YET}
 

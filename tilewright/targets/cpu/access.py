@@ -149,8 +149,8 @@ def _gather(e: Evaluator, pointers: Value, element: Element, mask: Lane | None, 
 # --- stores
 
 
-def store_lane(e: Evaluator, pointer: Lane, lane: Lane, mask: Lane | None) -> None:
-    """Write `lane` where `mask` is true."""
+def store_lane(e: Evaluator, pointer: Lane, lane: Lane, mask: Lane | None, streams: bool = False) -> None:
+    """Write `lane` where `mask` is true; with `streams`, whole registers bypass the caches."""
     if mask is not None and mask.known is not None:
         if not mask.known:
             return
@@ -167,7 +167,7 @@ def store_lane(e: Evaluator, pointer: Lane, lane: Lane, mask: Lane | None) -> No
         return
     value = _stored_form(e, e.full(lane), element)
     if pointer.form is Form.AFFINE and abs(pointer.stride) == element.bytes:
-        _store_contiguous(e, pointer, value, mask, element)
+        _store_contiguous(e, pointer, value, mask, element, streams)
     elif _stride_of(pointer, element.bytes):
         step = _stride_of(pointer, element.bytes)
         wide = code.shuffle(value, value, [k // step if k % step == 0 else -1 for k in range(step * e.width)])
@@ -192,13 +192,17 @@ def _when(e: Evaluator, mask: Lane | None, write: object) -> None:
     e.code.branch(e.scalar(mask), way)
 
 
-def _store_contiguous(e: Evaluator, pointer: Lane, value: Value, mask: Lane | None, element: Element) -> None:
+def _store_contiguous(e: Evaluator, pointer: Lane, value: Value, mask: Lane | None, element: Element,
+                      streams: bool) -> None:
     code, address, on = e.code, e.scalar(pointer), None if mask is None else e.full(mask)
     if pointer.stride < 0:
         address = code.emit(PTR, f"getelementptr i8, {address}, i64 {-element.bytes * (e.width - 1)}")
         value = reverse(e, value)
         on = None if on is None else reverse(e, on)
-    if on is None:
+    if on is None and streams and 8 * element.bytes * e.width >= e.kernel.vector_bits:
+        once = code.module.metadata("i32 1")
+        code.store(value, address, element.bytes * e.width, suffix=f", !nontemporal {once}")
+    elif on is None:
         code.store(value, address, element.bytes)
     else:
         code.masked_store(value, address, on, element.bytes)

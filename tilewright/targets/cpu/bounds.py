@@ -22,7 +22,7 @@ from tilewright.targets.llvm.types import constant, integer_value
 Bounds = tuple[LlvmValue, LlvmValue]
 
 _PASSES_BOUNDS = ("splat", "broadcast", "expand_dims", "permute", "reshape", "hint", "ext_s")
-_MASK_MOVES = ("splat", "broadcast", "expand_dims", "permute", "reshape", "slice", "hint")
+MASK_MOVES = ("splat", "broadcast", "expand_dims", "permute", "reshape", "slice", "hint")
 
 
 class Assumptions:
@@ -88,7 +88,7 @@ class Assumptions:
         if not isinstance(binding, Virtual) or mask in self.facts.true:
             return
         op = binding.op
-        if op.name == "and" or op.name in _MASK_MOVES:
+        if op.name == "and" or op.name in MASK_MOVES:
             for operand in op.operands:
                 self.suppose_true(operand)
             return
@@ -112,6 +112,12 @@ class Assumptions:
         if sign == ["u"]:
             holds.append(self.code.fold_icmp("sge", a[0], constant(LLVM_I64, 0)))
         return holds
+
+    def suppose_quotients(self, ops: Iterable[Op]) -> None:
+        """Suppose that divisions and remainders among `ops` have one quotient each."""
+        for op in ops:
+            if op.name in ("rem_s", "rem_u", "div_s", "div_u") and shape_of(op.results[0].type):
+                self.suppose_one_quotient(op)
 
     def suppose_one_quotient(self, op: Op) -> None:
         """Suppose that a division or remainder has one quotient in the whole tile."""
@@ -151,7 +157,7 @@ def is_certain(kernel: Kernel, mask: Value, facts: Facts) -> bool:
         return binding.known == 1
     if not isinstance(binding, Virtual):
         return False
-    if binding.op.name == "and" or binding.op.name in _MASK_MOVES:
+    if binding.op.name == "and" or binding.op.name in MASK_MOVES:
         return all(is_certain(kernel, v, facts) for v in binding.op.operands)
     return mask in facts.true
 
@@ -160,14 +166,19 @@ def assume(kernel: Kernel, ops: Iterable[Op]) -> tuple[Facts, LlvmValue | None]:
     """Facts about virtual `ops` (in program order) and what is to be tested for them."""
     found = Assumptions(kernel)
     ops = list(ops)
-    for op in ops:
-        if op.name in ("rem_s", "rem_u", "div_s", "div_u") and shape_of(op.results[0].type):
-            found.suppose_one_quotient(op)
+    found.suppose_quotients(ops)
     for op in ops:
         if op.name in ("load", "store", "atomic_rmw", "atomic_cas"):
             mask = op.operand("mask")
             if mask is not None:
                 found.suppose_true(mask)
+    return found.facts, found.condition()
+
+
+def assume_quotients(kernel: Kernel, ops: Iterable[Op]) -> tuple[Facts, LlvmValue | None]:
+    """The facts about divisions and remainders alone."""
+    found = Assumptions(kernel)
+    found.suppose_quotients(ops)
     return found.facts, found.condition()
 
 

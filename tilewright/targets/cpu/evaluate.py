@@ -32,10 +32,11 @@ Index = tuple[Lane, ...]
 
 @dataclass(slots=True)
 class Facts:
-    """What holds in the version of a nest that is being written: comparisons that are true at every index, and the
-    uniform quotients (i64) of divisions and remainders."""
+    """What holds in the version or part of a nest that is being written: comparisons that are true, or false, at every
+    index, and the uniform quotients (i64) of divisions and remainders."""
 
     true: set[Value] = field(default_factory=set)
+    false: set[Value] = field(default_factory=set)
     quotients: dict[Value, LlvmValue] = field(default_factory=dict)
 
 
@@ -118,8 +119,8 @@ class Evaluator(Elementwise):
             return rearrange(self, op, result, index)
         if op.name == "load":
             return access.load(self, op, index)
-        if value in self.facts.true:
-            return integer(I1, 1)
+        if value in self.facts.true or value in self.facts.false:
+            return integer(I1, int(value in self.facts.true))
         if value in self.facts.quotients:
             return self._by_quotient(op, value, index)
         if op.name == "ptr_add":

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from tilewright.diagnostics import CompilationError
 from tilewright.ir.node import Block, Op, Value
@@ -24,13 +25,15 @@ from tilewright.ir.types import Pointer, Tile, element_of, shape_of
 from tilewright.ir.walk import ops_in
 from tilewright.targets.cpu import access
 from tilewright.targets.cpu.aliasing import Aliases
-from tilewright.targets.cpu.bounds import assume
+from tilewright.targets.cpu.bounds import assume, assume_quotients, is_certain
 from tilewright.targets.cpu.evaluate import Evaluator, Facts, Index
 from tilewright.targets.cpu.extents import Guards, is_access
 from tilewright.targets.cpu.lanes import Lane, LaneMath
-from tilewright.targets.cpu.nest import Nest, iterate
+from tilewright.targets.cpu.nest import Nest, Split, iterate, vector_axis
 from tilewright.targets.cpu.plan import Plan, is_virtual, unrolling
+from tilewright.targets.cpu.prefix import Prefix, ends, find
 from tilewright.targets.cpu.state import Buffer, Kernel, Virtual
+from tilewright.targets.cpu.streaming import Streaming
 from tilewright.targets.cpu.transpose import Transposing
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.llvm.types import constant
@@ -44,12 +47,13 @@ class Walker:
     """Generates the code of one kernel's body (see the module's docstring)."""
 
     def __init__(self, kernel: Kernel, plan: Plan, aliases: Aliases, handlers: Mapping[str, Handler],
-                 guards: Guards | None = None) -> None:
+                 streaming: Streaming, guards: Guards | None = None) -> None:
         self.kernel = kernel
         self.code = kernel.code
         self.plan = plan
         self.aliases = aliases
         self.handlers = handlers
+        self.streaming = streaming
         self.guards = guards
         self._loads: list[Value] = []                       # virtual loads that may still be needed
         self._waiting: list[Value] = []                     # kept tiles that no nest has computed yet
@@ -220,7 +224,7 @@ class Walker:
             self.iterate(nest, body)
             return ()
 
-        self.nest(values, shape, fused, emit, versions=versions)
+        self.nest(values, shape, fused, emit, versions=versions, splits=axis is None)
         if targets is None:
             for value, buffer in zip(values, buffers, strict=True):
                 self.own(value, buffer)
@@ -245,10 +249,12 @@ class Walker:
 
     def nest(self, sources: Sequence[Value], shape: tuple[int, ...], fused: Sequence[Value],
              emit: Callable[[Nest], Sequence[LlvmValue]], also: Sequence[Op] = (),
-             versions: bool = True, narrow: bool = False) -> tuple[LlvmValue, ...]:
-        """Write a nest of `shape` that reads `sources`, in two versions if run-time tests make one of them simple.
+             versions: bool = True, narrow: bool = False, splits: bool = False,
+             streams: Callable[[Facts], LlvmValue | None] = lambda facts: None) -> tuple[LlvmValue, ...]:
+        """Write a nest of `shape` that reads `sources`, in versions if run-time tests make one of them simple.
 
-        A `narrow` one only moves elements, which may be small: it takes a whole register of them at once.
+        A `narrow` one only moves elements, which may be small: it takes a whole register of them at once.  One that
+        `splits` follows `Nest.split`.  `streams` says when the stores of the simple version bypass the caches.
 
         `fused` tiles are computed in it and then live in scratch; `emit` must visit every element (`iterate`, or
         `visit` at each group).  Returns what `emit` returns.
@@ -262,21 +268,53 @@ class Walker:
             width = max(width, self.kernel.vector_bits // (8 * element_of(sources[0].type).bytes))
         unroll = unrolling(ops)
 
-        def version(facts: Facts, unroll: int) -> tuple[LlvmValue, ...]:
+        def version(facts: Facts, unroll: int, streaming: bool = False,
+                    split: Split | None = None) -> tuple[LlvmValue, ...]:
             with self.code.scope() as floor:
-                results = tuple(emit(Nest(self.kernel, shape, width, floor, facts, unroll=unroll)))
+                nest = Nest(self.kernel, shape, width, floor, facts, unroll=unroll, streams=streaming, split=split)
+                results = tuple(emit(nest))
             return tuple(self.code.export(r) for r in results)
+
+        def simple(facts: Facts) -> tuple[LlvmValue, ...]:
+            large = streams(facts)
+            if large is None:
+                return version(facts, unroll)
+            return self.code.branch(large, lambda: version(facts, unroll, True), lambda: version(facts, unroll))
+
+        def unwrapped() -> tuple[LlvmValue, ...]:
+            some, holds = assume_quotients(self.kernel, ops)
+            if holds is None or not facts.true:
+                return version(Facts(), 1)
+            return self.code.branch(holds, lambda: version(some, 1), lambda: version(Facts(), 1))
+
+        def masked() -> tuple[LlvmValue, ...]:
+            prefix = self._prefix(sources, [*ops, *also], shape, width) if splits else None
+            if prefix is None:
+                return unwrapped()
+            rest = bool(self._fused) or not any(ends(self.kernel, op.operand("mask"), prefix) for op in also)
+            split = replace(prefix.split, rest=rest)
+            if prefix.condition is None:
+                return version(prefix.facts, unroll, split=split)
+            return self.code.branch(prefix.condition, lambda: version(prefix.facts, unroll, split=split),
+                                    lambda: version(Facts(), 1))
 
         with self.code.scope():
             facts, condition = assume(self.kernel, [*ops, *also]) if versions else (Facts(), None)
             if condition is None:
-                results = version(facts, unroll)
+                results = simple(facts)
             else:
-                results = self.code.branch(condition, lambda: version(facts, unroll), lambda: version(Facts(), 1))
+                results = self.code.branch(condition, lambda: simple(facts), masked)
         for value, buffer in self._fused.items():
             self.own(value, buffer)
         self._fused = {}
         return tuple(self.code.export(r) for r in results)
+
+    def _prefix(self, sources: Sequence[Value], ops: Sequence[Op], shape: tuple[int, ...], width: int) -> Prefix | None:
+        axis = vector_axis(shape)
+        size = shape[axis]
+        if size & (size - 1) or size < 2 * width:
+            return None
+        return find(self.kernel, self.aliases, sources, ops, shape, axis)
 
     def test(self, ops: Sequence[Op]) -> None:
         """Test the accesses among `ops` against the extents of their arguments."""
@@ -378,15 +416,19 @@ class Walker:
         shape = shape_of(pointer.type) or (1,)
         fused = self.prepare(op.operands, shape)
 
-        def body(e: Evaluator, index: Index) -> None:
-            on = None if mask is None else e.at(mask, index)
-            access.store_lane(e, e.at(pointer, index), e.at(value, index), on)
-
         def emit(nest: Nest) -> Sequence[LlvmValue]:
+            def body(e: Evaluator, index: Index) -> None:
+                on = None if mask is None else e.at(mask, index)
+                access.store_lane(e, e.at(pointer, index), e.at(value, index), on, streams=nest.streams)
+
             self.iterate(nest, body)
             return ()
 
-        self.nest(op.operands, shape, fused, emit, [op])
+        def streams(facts: Facts) -> LlvmValue | None:
+            certain = mask is None or is_certain(self.kernel, mask, facts)
+            return self.streaming.condition(op, facts) if certain else None
+
+        self.nest(op.operands, shape, fused, emit, [op], splits=True, streams=streams)
 
 
 def _wide_type(value: Value) -> bool:

@@ -22,6 +22,7 @@ from tilewright.targets.cpu.extents import Guards
 from tilewright.targets.cpu.fuse import Handler, Walker
 from tilewright.targets.cpu.plan import Plan
 from tilewright.targets.cpu.state import Kernel, location_record
+from tilewright.targets.cpu.streaming import Streaming
 from tilewright.targets.llvm import convert
 from tilewright.targets.llvm.isa import Isa
 from tilewright.targets.llvm.text import ModuleWriter
@@ -30,7 +31,7 @@ from tilewright.targets.llvm.types import I64, PTR, Value, constant
 HANDLERS: Mapping[str, Handler] = {
     "store": Walker.store, "reduce": reduce.lower, "scan": scan.lower, "dot": dot.lower,
     "cat": rearrange.cat, "atomic_rmw": atomic.lower, "atomic_cas": atomic.lower,
-    "gather": rearrange.gather, "sort": order.sort, "histogram": order.histogram,
+    "gather": rearrange.gather, "map": rearrange.map_elements, "sort": order.sort, "histogram": order.histogram,
     "for": control.lower_for, "while": control.lower_while, "if": control.lower_if,
     "device_print": debug.device_print, "device_assert": debug.device_assert, "assume": debug.assume,
 }
@@ -54,7 +55,9 @@ def generate(module: Module, isa: Isa, vector_bits: int, check_bounds: bool = Tr
     body = module.entry.body
     aliases = Aliases(module)
     guards = Guards(kernel, module) if check_bounds else None
-    walker = Walker(kernel, Plan(body, aliases.other_axis), aliases, HANDLERS, guards)
+    plan = Plan(body, aliases.other_axis)
+    streaming = Streaming(kernel, module, plan, aliases)
+    walker = Walker(kernel, plan, aliases, HANDLERS, streaming, guards)
     _, first, last, _ = code.params
 
     def program(linear: Value, _: tuple[Value, ...]) -> tuple[Value, ...]:
@@ -68,7 +71,7 @@ def generate(module: Module, isa: Isa, vector_bits: int, check_bounds: bool = Tr
     messages = kernel.messages
     metadata = {"entry": entry, "scratch_bytes": max(64, kernel.scratch.size), "asserts": messages.asserts,
                 "prints": messages.prints, "accesses": messages.accesses,
-                "polls_cancel": bool(messages.loops),
+                "nontemporal": streaming.used, "polls_cancel": bool(messages.loops),
                 "loops": [location_record(loc) for loc in messages.loops], "name": module.entry_name}
     return Generated(code.text() + writer.text(), metadata)
 

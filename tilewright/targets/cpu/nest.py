@@ -10,15 +10,32 @@ Before: `Nest` names shape, width and facts.  Tests: tests/targets/cpu/test_nest
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from tilewright.targets.cpu import lanes
+from tilewright.targets.cpu.code import Code
 from tilewright.targets.cpu.evaluate import Evaluator, Facts, Index
 from tilewright.targets.cpu.lanes import Lane
 from tilewright.targets.cpu.state import Kernel
 from tilewright.targets.llvm.types import I64, Value, constant
 
+WORTH_TURNING = 8   # tiles with smaller sides are not worth a transposition in registers
+
 Body = Callable[[Evaluator, Index], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Where masks along the vector dimension end: how many indices come before (i64), and the facts before and after.
+
+    Without `rest` nothing is done after it.
+    """
+
+    limit: Value
+    inside: Facts
+    outside: Facts
+    rest: bool = True
 
 
 @dataclass(slots=True)
@@ -32,17 +49,31 @@ class Nest:
     facts: Facts
     axis: int = -1                            # the vector dimension; -1: the last one that is not of size one
     unroll: int = 1                           # vectors in an iteration of the innermost loop
-    evaluators: dict[int, Evaluator] = field(default_factory=dict)
+    streams: bool = False                     # stores bypass the caches
+    split: Split | None = None
+    evaluators: dict[tuple[int, int], Evaluator] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.axis < 0:
             self.axis = vector_axis(self.shape)
 
-    def evaluator(self, width: int) -> Evaluator:
-        """The nest's evaluator for groups of `width` lanes."""
-        if width not in self.evaluators:
-            self.evaluators[width] = Evaluator(self.kernel, width, self.floor, self.facts)
-        return self.evaluators[width]
+    def evaluator(self, width: int, facts: Facts | None = None) -> Evaluator:
+        """The nest's evaluator for groups of `width` lanes, of a part of the nest where `facts` hold."""
+        facts = self.facts if facts is None else facts
+        key = width, id(facts)
+        if key not in self.evaluators:
+            self.evaluators[key] = Evaluator(self.kernel, width, self.floor, facts)
+        return self.evaluators[key]
+
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """Within a branch: what is evaluated there is not known outside, nor in another one."""
+        outer, self.evaluators = self.evaluators, {}
+        try:
+            yield
+        finally:
+            self.evaluators = outer
 
 
 def vector_axis(shape: Sequence[int]) -> int:
@@ -101,6 +132,9 @@ def _outer(nest: Nest, order: list[int], index: list[Lane], rows: int, body: Bod
 
 def _inner(nest: Nest, index: list[Lane], body: Body) -> None:
     """The vector dimension: a loop of unrolled vectors, the vectors that are left, the narrower ones."""
+    if nest.split is not None:
+        _split(nest, nest.split, index, body)
+        return
     size, width, axis = nest.shape[nest.axis], nest.width, nest.axis
     vectors = size // width
     unroll = nest.unroll
@@ -121,3 +155,44 @@ def _inner(nest: Nest, index: list[Lane], body: Body) -> None:
     for start, piece in tail_pieces(size, width):
         index[axis] = fixed(start, piece)
         body(nest.evaluator(piece), tuple(index))
+
+
+def down_to(code: Code, number: Value, step: int) -> Value:
+    """The multiple of `step`, a power of two, at or below `number`."""
+    return code.fold("and", number, constant(I64, -step))
+
+
+def _split(nest: Nest, split: Split, index: list[Lane], body: Body) -> None:
+    """The vector dimension, a power of two, in parts.  What is hoisted out of a part stays within its branch."""
+    code, size, width, axis = nest.kernel.code, nest.shape[nest.axis], nest.width, nest.axis
+
+    def over(start: Value, stop: Value, count: int, facts: Facts) -> None:
+        def run(i: Value, _: tuple[Value, ...]) -> tuple[Value, ...]:
+            for u in range(count):
+                index[axis] = moving(i, u * width, count * width, size, width)
+                body(nest.evaluator(width, facts), tuple(index))
+            return ()
+
+        code.loop(start, stop, constant(I64, count * width), run)
+
+    def whole() -> tuple[Value, ...]:
+        first = down_to(code, split.limit, nest.unroll * width)
+        with nest.apart():
+            over(constant(I64, 0), first, nest.unroll, split.inside)
+            if nest.unroll > 1:
+                over(first, down_to(code, split.limit, width), 1, split.inside)
+        return ()
+
+    edge = down_to(code, split.limit, width)
+
+    def last() -> tuple[Value, ...]:
+        index[axis] = moving(edge, 0, width, size, width)
+        with nest.apart():
+            body(nest.evaluator(width), tuple(index))
+        return ()
+
+    code.branch(code.icmp("sge", split.limit, constant(I64, width)), whole)
+    code.branch(code.icmp("slt", edge, split.limit), last)
+    if split.rest:
+        after = down_to(code, code.fold("add", split.limit, constant(I64, width - 1)), width)
+        over(after, constant(I64, size), 1, split.outside)

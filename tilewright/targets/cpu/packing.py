@@ -42,7 +42,7 @@ def pack(walker: Walker, value: Value, inner: Scalar, bias: int = 0) -> Buffer:
         walker.iterate(nest, body)
         return ()
 
-    walker.nest([value], shape, fused, emit, narrow=element == inner)
+    walker.nest([value], shape, fused, emit, narrow=element == inner, splits=True)
     return buffer
 
 
@@ -76,7 +76,7 @@ def pack_groups(walker: Walker, value: Value, scheme: Scheme) -> Buffer:
         iterate(nest, body)
         return ()
 
-    walker.nest([value], shape, (), emit)
+    walker.nest([value], shape, (), emit, splits=True)
     return buffer
 
 

@@ -21,14 +21,14 @@ from tilewright.ir.node import Block, Op, Value
 from tilewright.ir.types import Scalar, Tile, element_of, shape_of
 from tilewright.targets.cpu import access
 from tilewright.targets.cpu.elementwise import Elementwise
-from tilewright.targets.cpu.evaluate import Evaluator, Index, constant_lane
+from tilewright.targets.cpu.evaluate import Evaluator, Facts, Index, constant_lane
 from tilewright.targets.cpu.fuse import Walker
 from tilewright.targets.cpu.lanes import Lane, vector
-from tilewright.targets.cpu.nest import Nest, fixed, moving, tail_pieces
+from tilewright.targets.cpu.nest import Nest, Split, down_to, fixed, moving, tail_pieces, vector_axis
 from tilewright.targets.cpu.state import Buffer
 from tilewright.targets.llvm import convert
+from tilewright.targets.llvm.types import I64, constant
 from tilewright.targets.llvm.types import Value as LlvmValue
-from tilewright.targets.llvm.types import constant
 
 # Values that change nothing, bit for bit, for regions of one op (floats: max_f ignores a NaN, -0 + x is x).
 _IDENTITIES: Mapping[str, Callable[[Scalar], float]] = {
@@ -51,13 +51,34 @@ def lower(walker: Walker, op: Op) -> None:
     def emit(nest: Nest) -> Sequence[LlvmValue]:
         return _Reduction(walker, op, nest, buffers).emit()
 
-    results = walker.nest(op.operands, shape, fused, emit)
+    results = walker.nest(op.operands, shape, fused, emit, splits=_may_split(op))
     if whole:
         for value, result in zip(op.results, results, strict=True):
             walker.kernel.bind_scalar(value, result)
     else:
         for value, buffer in zip(op.results, buffers, strict=True):
             walker.own(value, buffer)
+
+
+def _identity(op: Op) -> float | None:
+    """The number that changes nothing when combined, if the region is one op that has one."""
+    region, element = op.regions[0], element_of(op.operands[0].type)
+    body = region.ops
+    if len(body) != 2 or body[0].name not in _IDENTITIES or set(body[0].operands) != set(region.args) or (
+            body[1].operands != body[0].results):
+        return None
+    assert isinstance(element, Scalar)
+    return _IDENTITIES[body[0].name](element)
+
+
+def _is_along(op: Op) -> bool:
+    """Whether vectors run along the reduced dimension."""
+    return all(size == 1 for size in shape_of(op.operands[0].type)[op.attrs["axis"] + 1:])
+
+
+def _may_split(op: Op) -> bool:
+    shape = shape_of(op.operands[0].type)
+    return _is_along(op) and vector_axis(shape) == op.attrs["axis"] and _identity(op) is not None
 
 
 class _Reduction:
@@ -69,7 +90,7 @@ class _Reduction:
         self.region = op.regions[0]
         self.axis: int = op.attrs["axis"]
         self.elements = [element_of(v.type) for v in op.operands]
-        if all(size == 1 for size in nest.shape[self.axis + 1:]):
+        if _is_along(op):
             nest.axis = self.axis       # also where the reduced dimension has size one
 
     def emit(self) -> Sequence[LlvmValue]:
@@ -95,10 +116,10 @@ class _Reduction:
 
         self.code.counted(size, 1, run)
 
-    def _read(self, index: list[Lane], place: Lane, dimension: int, width: int) -> Lanes:
+    def _read(self, index: list[Lane], place: Lane, dimension: int, width: int, facts: Facts | None = None) -> Lanes:
         """The inputs at `index` with `place` along `dimension`."""
         at = (*index[:dimension], place, *index[dimension + 1:])
-        e = self.nest.evaluator(width)
+        e = self.nest.evaluator(width, facts)
         self.walker.visit(e, at)
         return [e.at(v, at) for v in self.op.operands]
 
@@ -111,6 +132,9 @@ class _Reduction:
         size, width, axis = self.nest.shape[self.axis], self.nest.width, self.axis
         total: Lanes | None = None
         vectors = size // width
+        if self.nest.split is not None:
+            self._finish(index, self._horizontal(width, self._split(index, self.nest.split)), self.nest.evaluator(1))
+            return
         if vectors:
             total = self._horizontal(width, self._vectors(index, vectors, width))
         for start, piece in tail_pieces(size, width):
@@ -144,10 +168,51 @@ class _Reduction:
         lanes = [self._lanes(part) for part in parts]
         for u, v in enumerate(range(rounds * count, vectors)):
             lanes[u] = self._combine(width, lanes[u], self._read(index, fixed(v * width, width), axis, width))
+        return self._tree(width, lanes)
+
+    def _tree(self, width: int, lanes: list[Lanes]) -> Lanes:
         while len(lanes) > 1:
             pairs = [self._combine(width, a, b) for a, b in zip(lanes[::2], lanes[1::2])]
             lanes = [*pairs, lanes[-1]] if len(lanes) % 2 else pairs
         return lanes[0]
+
+    def _split(self, index: list[Lane], split: Split) -> Lanes:
+        """A row whose masks end somewhere, combined into one vector (see `nest`); one input with an identity."""
+        code, width, size = self.code, self.nest.width, self.nest.shape[self.axis]
+        none = self._identity(width)
+        assert none is not None
+
+        def add(old: LlvmValue, place: Lane, facts: Facts) -> LlvmValue:
+            (new,) = self._full(width, self._combine(width, self._lanes([old]), self._read(
+                index, place, self.axis, width, facts)))
+            return new
+
+        def over(start: LlvmValue, stop: LlvmValue, values: Sequence[LlvmValue], facts: Facts) -> list[LlvmValue]:
+            step = len(values) * width
+
+            def run(i: LlvmValue, carried: tuple[LlvmValue, ...]) -> Sequence[LlvmValue]:
+                return [add(v, moving(i, u * width, step, size, width), facts) for u, v in enumerate(carried)]
+
+            return list(code.loop(start, stop, constant(I64, step), run, values))
+
+        def whole() -> Sequence[LlvmValue]:
+            count = min(2 * self.nest.unroll, size // width)
+            first = down_to(code, split.limit, count * width)
+            with self.nest.apart():
+                parts = over(constant(I64, 0), first, none * count, split.inside)
+                total = self._full(width, self._tree(width, [self._lanes([p]) for p in parts]))
+                return over(first, edge, total, split.inside)
+
+        def last() -> Sequence[LlvmValue]:
+            with self.nest.apart():
+                return [add(total[0], moving(edge, 0, width, size, width), self.nest.facts)]
+
+        edge = down_to(code, split.limit, width)
+        total: Sequence[LlvmValue] = none
+        total = code.branch(code.icmp("sge", split.limit, constant(I64, width)), whole, lambda: none)
+        total = code.branch(code.icmp("slt", edge, split.limit), last, lambda: total)
+        after = down_to(code, code.fold("add", split.limit, constant(I64, width - 1)), width)
+        return self._lanes(over(after, constant(I64, size), total, split.outside))
 
     def _horizontal(self, width: int, lanes: Lanes) -> Lanes:
         """The lanes of a vector combined: halves, then quarters, down to a scalar."""
@@ -214,13 +279,11 @@ class _Reduction:
 
     def _identity(self, width: int) -> list[LlvmValue] | None:
         """Accumulators that change nothing."""
-        body = self.region.ops
-        if len(body) != 2 or body[0].name not in _IDENTITIES or set(body[0].operands) != set(self.region.args) or (
-                body[1].operands != body[0].results):
+        number = _identity(self.op)
+        if number is None:
             return None
         (element,) = self.elements
         assert isinstance(element, Scalar)
-        number = _IDENTITIES[body[0].name](element)
         t = convert.register_type(element, width if width > 1 else 0)
         if element.is_float and not t.is_float:
             (number,) = fp.encode(np.array([number]), element).tolist()
@@ -260,5 +323,5 @@ def _run(e: Elementwise, block: Block, values: dict[Value, Lane]) -> Lanes:
         elif op.row.elementwise and op.name != "ptr_add":
             values[op.result] = e.apply(op, [values[v] for v in op.operands])
         else:
-            raise CompilationError(f"a combine function cannot use {op.name}", op.loc)
+            raise CompilationError(f"on the CPU a function of elements cannot use {op.name}", op.loc)
     return [values[v] for v in block.terminator.operands]

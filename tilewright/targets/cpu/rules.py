@@ -160,7 +160,7 @@ def _pointer_cast(name: str) -> Rule:
 
 
 def _math(name: str) -> Rule:
-    return lambda code, op, args: mathlib.emit(code, name, args[0])
+    return lambda code, op, args: mathlib.emit(code, name, *args)
 
 
 RULES: Mapping[str, Rule] = {
@@ -176,7 +176,7 @@ RULES: Mapping[str, Rule] = {
     "int_to_fp_s": _int_to_fp(True), "int_to_fp_u": _int_to_fp(False),
     "fp_to_int_s": _fp_to_int(True), "fp_to_int_u": _fp_to_int(False), "bitcast": _bitcast,
     "ptr_to_int": _pointer_cast("ptrtoint"), "int_to_ptr": _pointer_cast("inttoptr"),
-    **{name: _math(name) for name in mathlib.FUNCTIONS},
+    **{name: _math(name) for name in (*mathlib.FUNCTIONS, *mathlib.BINARY)},
 }
 
 # Elementwise rows that the evaluator itself lowers, since they become addresses.

@@ -247,6 +247,9 @@ class Spans:
         if a is None or b is None:
             return
         strict = _RELATIONS[op.name][1]
+        if op.name.endswith("_u"):      # then 0 <= smaller < greater, if greater is not negative
+            self.conditions.append(self.code.fold_icmp("sge", b.low, constant(I64, 0)))
+            self._at_least(smaller, self.constant(0))
         if not a.is_one:
             self._at_most(smaller, self.sub(b, self.constant(1)) if strict else b)
         if not b.is_one:
@@ -298,7 +301,8 @@ class Spans:
 
 # name -> (whether the first operand is the smaller one, whether they differ)
 _RELATIONS: Mapping[str, tuple[bool, bool]] = {
-    "cmp_slt": (True, True), "cmp_sle": (True, False), "cmp_sgt": (False, True), "cmp_sge": (False, False)}
+    "cmp_lt_s": (True, True), "cmp_le_s": (True, False), "cmp_gt_s": (False, True), "cmp_ge_s": (False, False),
+    "cmp_lt_u": (True, True), "cmp_le_u": (True, False), "cmp_gt_u": (False, True), "cmp_ge_u": (False, False)}
 
 
 def _by_positive(spans: Spans, op: Op) -> tuple[Span, Span] | None:

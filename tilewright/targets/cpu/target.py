@@ -9,20 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tilewright.ir.node import Module
 from tilewright.language.options import Options
 from tilewright.targets.base import CodeObject, LoadedKernel, Target
+from tilewright.targets.cpu.host.choice import Host, make_host
+from tilewright.targets.cpu.host.library import ObjectStore
 from tilewright.targets.llvm.machine import ASSEMBLY, Compiler, Machine, Request
 
 if TYPE_CHECKING:
     from tilewright.passes.manager import Pass
-    from tilewright.targets.cpu.host.choice import Host
-    from tilewright.targets.cpu.host.library import ObjectStore
 
 # Names the generated code: part of every cache key, so a change of code generation must change it.
-VERSION = "cpu-1"
+VERSION = "cpu-2"
 
 
 def vector_bits(machine: Machine) -> int:
@@ -48,7 +48,6 @@ class CpuTarget(Target):
         self._machine = machine
         self._given_compiler = compiler
         self._host_settings = (host, threads, timeout_s, store)
-        self._host: Host | None = None
 
     @cached_property
     def _compiler(self) -> Compiler:
@@ -87,9 +86,13 @@ class CpuTarget(Target):
             raise KeyError(name)
         return self._compiler.compile(Request(code.texts["llir"], self.machine, ASSEMBLY), code.name).decode()
 
+    @cached_property
+    def _host(self) -> Host:
+        host, threads, timeout_s, store = self._host_settings
+        return make_host(host, self._compiler, threads, timeout_s, store)
+
     def load(self, code: CodeObject) -> LoadedKernel:
-        if self._host is None:
-            from tilewright.targets.cpu.host.choice import make_host
-            host, threads, timeout_s, store = self._host_settings
-            self._host = make_host(host, self._compiler, threads, timeout_s, store)
         return self._host.load(code)
+
+    def launchers(self) -> Any:
+        return self._host.launchers

@@ -103,14 +103,12 @@ def _explain(message: str, text: str) -> str:
 
 def _run_passes(module: llvm.ModuleRef, target: llvm.TargetMachine) -> None:
     options = llvm.create_pipeline_tuning_options(speed_level=0)
-    builder = llvm.create_pass_builder(target, options)
-    passes = llvm.create_new_function_pass_manager()
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_always_inliner_pass()
     passes.add_sroa_pass()
     passes.add_instruction_combine_pass()
     passes.add_simplify_cfg_pass()
-    for function in module.functions:
-        if not function.is_declaration:
-            passes.run(function, builder)
+    passes.run(module, llvm.create_pass_builder(target, options))
 
 
 class LoadedObject:

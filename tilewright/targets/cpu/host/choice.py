@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Protocol
+from typing import Any, Protocol
 
 from tilewright.targets.base import CodeObject, LoadedKernel
 from tilewright.targets.cpu.host.library import ObjectStore
+from tilewright.targets.cpu.host.linux import LinuxHost
 from tilewright.targets.llvm.machine import Compiler
 
 KINDS = ("linux", "portable")
@@ -18,6 +19,9 @@ KINDS = ("linux", "portable")
 
 class Host(Protocol):
     """What loads compiled kernels into this process."""
+
+    @property
+    def launchers(self) -> Any: ...
 
     def load(self, code: CodeObject) -> LoadedKernel: ...
 
@@ -34,7 +38,6 @@ def make_host(kind: str, compiler: Compiler, threads: int | None, timeout_s: flo
     """The host of that kind; an empty `kind` is the best one for this machine."""
     kind = kind or best_kind()
     if kind == "linux":
-        from tilewright.targets.cpu.host.linux import LinuxHost
         return LinuxHost(compiler, threads, timeout_s=timeout_s, store=store)
     if kind == "portable":
         from tilewright.targets.cpu.host.portable import PortableHost

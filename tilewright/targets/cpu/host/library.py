@@ -19,8 +19,10 @@ from tilewright.diagnostics import InternalError
 from tilewright.targets.cpu.host.elf import Image
 from tilewright.targets.llvm.machine import Compiler, Machine, Request
 
-# The modules whose text decides the code.
-_SOURCES = ("native.py", "records.py", "pool_code.py", "../../llvm/text.py", "../../llvm/types.py")
+# The modules whose text decides the code: of the pool, of the launcher.
+_WRITERS = ("native.py", "records.py", "../../llvm/text.py", "../../llvm/types.py")
+POOL_SOURCES = (*_WRITERS, "pool_code.py", "sharing_code.py")
+LAUNCHER_SOURCES = (*_WRITERS, "launcher_code.py", "launcher_values.py")
 # CPU names of LLVM that every processor of a kind can run.
 _BASELINE = {"x86_64": "x86-64", "aarch64": "generic"}
 
@@ -58,7 +60,7 @@ def machine_kind() -> str:
     return os.uname().machine
 
 
-def source_key(names: Sequence[str] = _SOURCES) -> str:
+def source_key(names: Sequence[str] = POOL_SOURCES) -> str:
     """A text that changes with the sources of the host's code and with the kind of machine."""
     folder = Path(__file__).parent
     texts = [(folder / name).read_bytes() for name in names]
@@ -77,10 +79,20 @@ def load_object(key: str, text: Callable[[], str], compiler: Compiler, store: Ob
     return binary
 
 
+def launcher_text() -> str:
+    """The LLVM text of the native launcher."""
+    from tilewright.targets.cpu.host.launcher_code import LauncherCode
+    from tilewright.targets.cpu.host.native import NativeModule
+    module = NativeModule()
+    LauncherCode(module)
+    return module.text()
+
+
 def pool_text() -> str:
     """The LLVM text of the pool."""
     from tilewright.targets.cpu.host.native import NativeModule
-    from tilewright.targets.cpu.host.pool_code import MACHINES, PoolCode
+    from tilewright.targets.cpu.host.pool_code import PoolCode
+    from tilewright.targets.cpu.host.sharing_code import MACHINES
     module = NativeModule()
     PoolCode(module, MACHINES[machine_kind()])
     return module.text()

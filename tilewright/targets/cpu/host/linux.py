@@ -14,7 +14,8 @@ import mmap
 import os
 import weakref
 from collections.abc import Mapping, Sequence
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from tilewright.diagnostics import OutOfResources
 from tilewright.targets.base import CodeObject, LoadedKernel
@@ -23,6 +24,9 @@ from tilewright.targets.cpu.host.library import Library, ObjectStore, keep_for_e
 from tilewright.targets.cpu.host.records import WORD, Cancel, Flags, Frame, Kernel, Pool
 from tilewright.targets.cpu.host.reports import Grid, Printer, Reports
 from tilewright.targets.llvm.machine import Compiler
+
+if TYPE_CHECKING:
+    from tilewright.targets.cpu.host.launcher import Launchers
 
 # Less work than this stays on the caller: sharing costs 3 us with workers awake and 35-60 us with workers asleep.
 WORTH_HELP_NS = 10_000
@@ -48,6 +52,8 @@ class LinuxHost:
         usable = threads if threads is not None else len(os.sched_getaffinity(0))
         self.threads = min(usable, Pool.MOST_THREADS)
         self.timeout_s = timeout_s
+        self._compiler = compiler
+        self._store = store
         self.library = library if library is not None else Library(compiler, store)
         memory = mmap.mmap(-1, Pool.SIZE)
         keep_for_ever(memory)       # threads of the pool look at it even after the host has gone
@@ -63,6 +69,12 @@ class LinuxHost:
 
         os.register_at_fork(after_in_child=renew)
         weakref.finalize(self, self.library.stop, pool).atexit = False
+
+    @cached_property
+    def launchers(self) -> Launchers | None:
+        """What makes native launchers for this host's kernels; None where this Python does not allow for any."""
+        from tilewright.targets.cpu.host.launcher import Launchers, is_supported  # by kernels launched more than once
+        return Launchers(self.library, self._compiler, self._store) if is_supported() else None
 
     def load(self, code: CodeObject) -> LinuxKernel:
         return LinuxKernel(self, Image(code.binary, self.library.symbols), code.metadata)
@@ -83,7 +95,9 @@ class LinuxKernel(LoadedKernel):
         self._image = image         # keeps the code mapped
         self._reports = Reports(metadata)
         self._record = _KERNEL()
-        self.record = ctypes.addressof(self._record)    # what native launchers need
+        # Printing takes a callback a launch, which only `launch` makes.
+        self._address = ctypes.addressof(self._record)
+        self.record = 0 if self._reports.prints else self._address
         flags = (Flags.POLLS * bool(metadata.get("polls_cancel")) | Flags.CALLS_PYTHON * bool(metadata.get("prints"))
                  | Flags.FENCE * bool(metadata.get("nontemporal")))
         self.scratch_bytes = int(metadata.get("scratch_bytes", 0))
@@ -95,11 +109,6 @@ class LinuxKernel(LoadedKernel):
     def entry(self) -> Any:
         """The machine code as a Python function (slots, first, last, context), for those who make their own context."""
         return _ENTRY(self._record[Kernel.ENTRY // WORD])
-
-    @property
-    def prints(self) -> bool:
-        """Whether a launch needs a print callback, which only `launch` makes."""
-        return bool(self._reports.prints)
 
     @property
     def ns_per_program(self) -> float:
@@ -114,7 +123,7 @@ class LinuxKernel(LoadedKernel):
         frame = _FRAME()
         if self._reports.prints:
             self._launch_printing(grid, arguments, frame)
-        elif self.host.library.launch(self.record, arguments, *grid, frame):
+        elif self.host.library.launch(self._address, arguments, *grid, frame):
             raise self.failure(grid, ctypes.addressof(frame))
 
     def _launch_printing(self, grid: Grid, arguments: Any, frame: Any) -> None:

@@ -48,11 +48,11 @@ class NativeModule:
         return Value(PTR, f"@{name}")
 
     def function(self, name: str, params: Sequence[tuple[str, Type]], result: Type = VOID,
-                 *, public: bool = False) -> Native:
+                 *, public: bool = False, inline: bool = False) -> Native:
         """A new function of this module; only a public one can be found by name after loading."""
         self._results[name] = result
-        writer = self.writer.function(name, params, result, attributes="nounwind",
-                                      linkage="" if public else "internal")
+        attributes = "nounwind alwaysinline" if inline else "nounwind"
+        writer = self.writer.function(name, params, result, attributes=attributes, linkage="" if public else "internal")
         return Native(self, writer)
 
     def result_of(self, name: str) -> Type:

@@ -80,6 +80,8 @@ class PortableHost:
     Work that seems to take less than `worth_help_ns` stays on the calling thread.
     """
 
+    launchers: Any = None       # every launch goes through Python
+
     def __init__(self, threads: int | None = None, worth_help_ns: int = WORTH_HELP_NS,
                  timeout_s: float = 0.0) -> None:
         self.threads = threads if threads is not None else available_threads()

@@ -10,6 +10,7 @@ cache line each, the ranges of program ids that its participants own.
 from __future__ import annotations
 
 WORD = 8
+OB_TYPE = 8     # where an object's type is: CPython with its lock, the stable ABI
 
 
 class Frame:
@@ -70,3 +71,71 @@ class Pool:
     RANGE, RANGE_STRIDE = 2048, 64                              # generation << 32 | head << 16 | tail, in chunks
     MOST_THREADS = 256
     SIZE = 2048 + 64 * 256
+
+
+class Launcher:
+    """Offsets in the state of one kernel's native launcher; words that name Python objects are borrowed.
+
+    `TYPES` points to a `Types` record, `RULES` to a word of `Rule` bits a parameter, `SHAPES` and `SPECS` to the first
+    record of a list, `FREE` to a bound launcher that nobody uses.
+    """
+
+    SLOW, FAIL, VARIABLE, NOTHING, NAMES = 0, 8, 16, 24, 32
+    PARAMS, RULES, TYPES, SHAPES, SPECS, FREE, BOUND_TYPE = 40, 48, 56, 64, 72, 80, 88
+    META, META_VALUES = 96, 104     # a dict for grids that are functions, and the addresses of what it holds
+    SIZE = 112
+    MOST_VALUES = 64        # parameters and options of a launch
+    MOST_INDEX = 4096       # a source word below this is an index, else an object's address
+
+
+class Types:
+    """Classes whose objects native code reads, or 0: NumPy's array, torch's Tensor and Parameter; torch's function
+    that describes a tensor (`DLPackExchangeAPI.dltensor_from_py_object_no_sync`)."""
+
+    ARRAY, TENSOR, PARAMETER, DESCRIBE = 0, 8, 16, 24
+    SIZE = 32
+
+
+class Rule:
+    """Bits of a parameter's rule."""
+
+    CONSTEXPR, BY_VALUE, BY_ALIGNMENT, SLOW = 1, 2, 4, 8
+
+
+class Shape:
+    """A way to call: how many arguments by position, which names, and where each value comes from."""
+
+    NEXT, NAMES, POSITIONAL, NAMED, OPTIONS, VALUES, SOURCES = 0, 8, 16, 24, 32, 40, 48
+
+
+class Spec:
+    """A specialisation: its key (two words a value), what guards it, and its kernels by launch facts.
+
+    `GUARDS` points to: count, (dict, name, value) each, count, (cell, content) each.  `KERNELS` are four pairs
+    (record, compiled kernel), the pair's number being disjoint + 2 * wide.  `WRITTEN` points to a word a value.
+    """
+
+    NEXT, OPTIONS, GUARDS, ANYTHING, WRITTEN, KERNELS, KEY = 0, 8, 16, 24, 32, 40, 104
+
+
+class Bound:
+    """Offsets in a bound launcher, the object that `kernel[grid]` gives; the first two words are Python's."""
+
+    VECTORCALL, STATE, GRID, KERNEL = 16, 24, 32, 40
+    SIZE = 48
+
+
+class Reach:
+    """What is known of an argument beside its slot: its bytes low..high-1 and bits of `FLAGS`."""
+
+    LOW, HIGH, FLAGS = 0, 8, 16
+    SIZE = 24
+    POINTER, READ_ONLY, WIDE = 1, 2, 4
+
+
+class Tag:
+    """First words of a value's key.  A tensor's has its element type (DLPack's 4 bytes) from bit 16 on."""
+
+    EXACT_INT, EXACT_FLOAT, EXACT_OBJECT = 1, 2, 3      # compile-time values; the second word is the value
+    ONE, INT32, INT64, FLOAT, BOOL, NONE, TENSOR = 16, 17, 18, 19, 20, 21, 32
+    DIVISIBLE = 256

@@ -60,13 +60,19 @@ def reduce(f: FunctionWriter, x: Value) -> tuple[Value, Value]:
     return n, _rest_of(f, x, whole)
 
 
-def _exp_reduced(f: FunctionWriter, r: Value) -> Value:
+def exp_reduced(f: FunctionWriter, r: Value) -> Value:
     """e**r for |r| <= ln(2)/2."""
     one = number(r, 1.0)
     q = polynomial(f, r, _EXP_F32 if is_single(r) else _EXP_F64)
     if f.isa.fma:
         return f.fma(f.fma(q, r, one), r, one)
     return f.op("fadd", f.op("fadd", f.op("fmul", f.op("fmul", r, r), q), r), one)   # the products are small
+
+
+def expm1_reduced(f: FunctionWriter, r: Value) -> Value:
+    """e**r - 1 for |r| <= ln(2)/2."""
+    q = polynomial(f, r, _EXP_F32 if is_single(r) else _EXP_F64)
+    return f.fma(f.op("fmul", r, r), q, r)
 
 
 def _round(f: FunctionWriter, x: Value) -> Value:
@@ -90,19 +96,19 @@ def _kept_small(f: FunctionWriter, r: Value) -> Value:
 def exp(f: FunctionWriter, x: Value) -> Value:
     if avx512.serves(f, x.type):
         whole = _round(f, f.op("fmul", x, number(x, LOG2_E[x.type.element])))
-        return avx512.scale(f, _exp_reduced(f, _kept_small(f, _rest_of(f, x, whole))), whole)
+        return avx512.scale(f, exp_reduced(f, _kept_small(f, _rest_of(f, x, whole))), whole)
     top, low = _EXP_RANGE[x.type.element]
     n, r = reduce(f, limit_below(f, limit_above(f, x, top), low))
-    return scale(f, _exp_reduced(f, r), n)
+    return scale(f, exp_reduced(f, r), n)
 
 
 def exp_moderate(f: FunctionWriter, x: Value) -> Value:
     """e**x for |x| < 80, where one factor 2**n is enough."""
     if avx512.serves(f, x.type):
         whole = _round(f, f.op("fmul", x, number(x, LOG2_E[x.type.element])))
-        return avx512.scale(f, _exp_reduced(f, _rest_of(f, x, whole)), whole)
+        return avx512.scale(f, exp_reduced(f, _rest_of(f, x, whole)), whole)
     n, r = reduce(f, x)
-    return f.op("fmul", _exp_reduced(f, r), power_of_two(f, n, x.type))
+    return f.op("fmul", exp_reduced(f, r), power_of_two(f, n, x.type))
 
 
 def exp2(f: FunctionWriter, x: Value) -> Value:

@@ -29,7 +29,7 @@ _ATANH_F64 = (
 )
 
 
-def _decompose(f: FunctionWriter, x: Value) -> tuple[Value, Value]:
+def decompose(f: FunctionWriter, x: Value) -> tuple[Value, Value]:
     """(e, m - 1), both floats, with x = m * 2**e; for finite x > 0."""
     element = x.type.element
     bits, bias = MANTISSA[element], BIAS[element]
@@ -68,7 +68,7 @@ def _specials(f: FunctionWriter, x: Value, result: Value) -> Value:
 
 def log(f: FunctionWriter, x: Value) -> Value:
     high, low = LN2[x.type.element]
-    e, fraction = _decompose(f, x)
+    e, fraction = decompose(f, x)
     half_square, k = _log1p_rest(f, fraction)
     lead, error = fast_two_sum(f, f.op("fmul", e, number(x, high)), fraction)
     rest = f.op("fsub", f.fma(e, number(x, low), k), half_square)
@@ -78,7 +78,7 @@ def log(f: FunctionWriter, x: Value) -> Value:
 def log2(f: FunctionWriter, x: Value) -> Value:
     element = x.type.element
     high, low = _LOG2_E[element]
-    e, fraction = _decompose(f, x)
+    e, fraction = decompose(f, x)
     half_square, k = _log1p_rest(f, fraction)
     lead = leading(f, f.op("fsub", fraction, half_square))
     rest = f.op("fadd", f.op("fsub", f.op("fsub", fraction, lead), half_square), k)

@@ -1,0 +1,82 @@
+"""Locks over a fork, and a compilation in a process that was forked while a thread compiled."""
+
+import os
+import threading
+
+import numpy as np
+import pytest
+
+import tilewright as triton
+import tilewright.language as tl
+from tilewright.runtime.locks import ForkSafeLock
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="fork")
+
+
+@triton.jit
+def kernel(x, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(x + i, i)
+
+
+def exit_of_fork(work):
+    """The exit status of a forked process that does `work`, or None if it does not come to an end."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os._exit(0 if work() else 1)
+        finally:
+            os._exit(2)
+    timer = threading.Timer(20, os.kill, (pid, 9))
+    timer.start()
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    timer.cancel()
+    return status
+
+
+def held_by_another_thread(lock):
+    """A thread that holds `lock`, and the event that makes it stop."""
+    held, stop = threading.Event(), threading.Event()
+
+    def hold():
+        with lock:
+            held.set()
+            stop.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait()
+    return thread, stop
+
+
+def test_it_is_a_lock():
+    lock, seen = ForkSafeLock(), []
+    thread, stop = held_by_another_thread(lock)
+
+    def enter():
+        with lock, lock:
+            seen.append(stop.is_set())
+
+    other = threading.Thread(target=enter)
+    other.start()
+    other.join(0.05)
+    assert not seen
+    stop.set()
+    other.join()
+    thread.join()
+    assert seen == [True]
+
+
+@needs_fork
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_forked_process_compiles_although_a_thread_was_compiling():
+    thread, stop = held_by_another_thread(kernel._lock)
+    try:
+        x = np.zeros(8, np.int32)
+        assert exit_of_fork(lambda: kernel[(1,)](x, N=8) is not None and (x == np.arange(8)).all()) == 0
+    finally:
+        stop.set()
+        thread.join()
+    y = np.zeros(8, np.int32)
+    kernel[(1,)](y, N=8)
+    assert (y == np.arange(8)).all()

@@ -1,0 +1,182 @@
+"""The tables of a kernel's native launcher: filled when a launch has gone the slow way, read by native code.
+
+`kernel[grid](...)` is native code from a kernel's second launch on (`targets.cpu.host.launcher_code` says what it
+does).  It calls back here for what its tables do not know.  The second launch teaches it how the arguments are passed,
+the third the specialisation; from the fourth on Python sees nothing of a launch.
+Before: a kernel whose second launch has ended well on a host with native launchers.  What the tables name stays alive
+as long as they do, and nothing in them refers to the kernel itself.
+Tests: tests/runtime/test_native_launch.py.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from tilewright.frontend.dependencies import Dependencies
+from tilewright.language.function import Param, ParamKind
+from tilewright.runtime.specialize import Rule
+from tilewright.targets.cpu.host.records import WORD, Launcher, Shape, Spec
+from tilewright.targets.cpu.host.records import Rule as RuleBits
+
+if TYPE_CHECKING:
+    from tilewright.runtime.launch import CompiledKernel, Facts
+
+# Specialisations that native code looks through; the one learnt longest ago goes first.
+MOST_SPECS = 16
+# Ways to call; programs have few.
+MOST_SHAPES = 32
+
+Words = ctypes.Array[ctypes.c_int64]
+
+
+def words(values: Sequence[int]) -> Words:
+    """Values as 64-bit words in memory."""
+    return (ctypes.c_int64 * max(1, len(values)))(*values)
+
+
+class Learned:
+    """A specialisation in the table, and what it keeps alive."""
+
+    def __init__(self, record: Words, entry: Any, keeps: Sequence[Any]) -> None:
+        self.record = record
+        self.entry = entry
+        self.keeps = list(keeps)
+
+
+class NativeLauncher:
+    """The tables of one kernel; `bind(kernel, grid)` makes what is called."""
+
+    def __init__(self, launchers: Any, params: Sequence[Param], rules: Sequence[Rule], slow: Callable[..., Any],
+                 overrides: ContextVar[Mapping[str, Any]], nothing: Mapping[str, Any]) -> None:
+        self._launchers = launchers
+        self._params = params
+        self._rules = words([_bits(rule) for rule in rules])
+        self._constants = [rule.is_constexpr for rule in rules]
+        self._names = tuple(sys.intern(p.name) for p in params)
+        self._shapes: dict[tuple[int, tuple[str, ...]], tuple[Words, Any]] = {}
+        self._options: dict[tuple[str, ...], int] = {}
+        self._specs: dict[bytes, Learned] = {}
+        self._keeps = (slow, _fail, overrides, nothing)
+        self._meta_values = words([0] * len(params))
+        self._state = words([0] * (Launcher.SIZE // WORD))
+        for offset, value in (
+                (Launcher.SLOW, id(slow)), (Launcher.FAIL, id(_fail)), (Launcher.VARIABLE, id(overrides)),
+                (Launcher.NOTHING, id(nothing)), (Launcher.NAMES, id(self._names)), (Launcher.PARAMS, len(params)),
+                (Launcher.RULES, ctypes.addressof(self._rules)), (Launcher.TYPES, launchers.types),
+                (Launcher.META_VALUES, ctypes.addressof(self._meta_values)),
+                (Launcher.BOUND_TYPE, id(launchers.bound_type))):
+            self._state[offset // WORD] = value
+        self.bind = launchers.bind(ctypes.addressof(self._state))
+
+    def __del__(self) -> None:
+        spare = self._state[Launcher.FREE // WORD]      # a bound launcher's memory, kept for the next
+        if spare:
+            ctypes.pythonapi.PyObject_Free(ctypes.c_void_p(spare))
+            ctypes.pythonapi.Py_DecRef(ctypes.py_object(self._launchers.bound_type))
+        meta = self._state[Launcher.META // WORD]
+        if meta:
+            ctypes.pythonapi.Py_DecRef(ctypes.c_void_p(meta))
+
+    def learn_shape(self, positional: int, names: tuple[str, ...]) -> None:
+        """Know launches with so many arguments by position and these by name, in this order."""
+        self._launchers.learn_torch()
+        if (positional, names) in self._shapes or len(self._shapes) >= MOST_SHAPES:
+            return
+        own = self._names
+        options = tuple(name for name in names if name not in own)
+        if len(own) + len(options) > Launcher.MOST_VALUES:
+            return
+        number = self._options.setdefault(options, len(self._options))
+        sources = [self._source(p, positional, names) for p in self._params]
+        sources += [positional + names.index(name) for name in options]
+        record = words([self._state[Launcher.SHAPES // WORD], id(names) if names else 0, positional, len(names),
+                        number, len(sources), *sources])
+        self._shapes[positional, names] = (record, names)
+        self._state[Launcher.SHAPES // WORD] = ctypes.addressof(record)
+
+    def _source(self, param: Param, positional: int, names: tuple[str, ...]) -> int:
+        if param.index < positional:
+            return param.index
+        return positional + names.index(param.name) if param.name in names else id(param.default)
+
+    def learn(self, key: int, positional: int, names: tuple[str, ...], constants: Sequence[Any], entry: Any,
+              atoms: Sequence[Any], facts: Facts, compiled: CompiledKernel) -> None:
+        """Know that launches whose key words are those at address `key` run `compiled` under these facts.
+
+        `constants` are the values that the key words may name by identity.
+        """
+        shape = self._shapes[positional, names][0]
+        count = shape[Shape.VALUES // WORD]
+        content = [shape[Shape.OPTIONS // WORD], *(ctypes.c_int64 * (2 * count)).from_address(key)]
+        index = words(content)
+        learned = self._specs.get(bytes(index))
+        if learned is None or learned.entry is not entry:
+            learned = self._new_spec(content, entry, atoms, constants)
+            self._specs.pop(bytes(index), None)
+            self._specs[bytes(index)] = learned
+            while len(self._specs) > MOST_SPECS:
+                del self._specs[next(iter(self._specs))]
+            self._link()
+        learned.keeps.append(compiled)
+        pair = Spec.KERNELS // WORD + 2 * (facts.disjoint + 2 * facts.wide)
+        learned.record[pair + 1] = id(compiled)
+        learned.record[pair] = compiled.record
+
+    def _new_spec(self, content: Sequence[int], entry: Any, atoms: Sequence[Any], constants: Sequence[Any]) -> Learned:
+        guards = _guards(entry.guards)
+        written = words(_written(atoms, entry.written.params, len(content) // 2))
+        head = [0] * (Spec.KEY // WORD)
+        head[Spec.OPTIONS // WORD] = content[0]
+        head[Spec.GUARDS // WORD] = ctypes.addressof(guards)
+        head[Spec.ANYTHING // WORD] = int(entry.written.anything)
+        head[Spec.WRITTEN // WORD] = ctypes.addressof(written)
+        return Learned(words([*head, *content[1:]]), entry, [guards, written, *constants])
+
+    def _link(self) -> None:
+        """Chain the specialisations, the latest first."""
+        following = 0
+        for learned in self._specs.values():
+            learned.record[Spec.NEXT // WORD] = following
+            following = ctypes.addressof(learned.record)
+        self._state[Launcher.SPECS // WORD] = following
+
+
+def is_possible(params: Sequence[Param]) -> bool:
+    """Whether native code can bind these parameters."""
+    return len(params) <= Launcher.MOST_VALUES and all(p.kind is not ParamKind.VARIADIC for p in params)
+
+
+def _bits(rule: Rule) -> int:
+    return (RuleBits.CONSTEXPR * rule.is_constexpr | RuleBits.BY_VALUE * rule.by_value
+            | RuleBits.BY_ALIGNMENT * rule.by_alignment | RuleBits.SLOW * bool(rule.fixed))
+
+
+def _guards(guards: Dependencies) -> Words:
+    """What has to be bound to the same objects still; the entry keeps them alive."""
+    names, cells = guards.bound_names(), guards.bound_cells()
+    flat = [len(names)]
+    for namespace, name, value in names:
+        flat += [id(namespace), id(name), id(value)]
+    flat.append(len(cells))
+    for cell, content in cells:
+        flat += [id(cell), content]
+    return words(flat)
+
+
+def _written(atoms: Sequence[Any], written: frozenset[int], count: int) -> list[int]:
+    """1 for each value whose slot is written, 0 for the others."""
+    flags, slot = [0] * count, 0
+    for k, atom in enumerate(atoms):
+        if isinstance(atom, str):
+            flags[k] = int(slot in written)
+            slot += 1
+    return flags
+
+
+def _fail(compiled: CompiledKernel, frame: int, x: int, y: int, z: int) -> NoReturn:
+    """Called by native code when a launch has failed."""
+    raise compiled.failure((x, y, z), frame)

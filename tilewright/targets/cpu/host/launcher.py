@@ -1,0 +1,128 @@
+"""The native launcher's Python side in the host: its code mapped, the type of bound launchers, the tensor classes.
+
+What a kernel's tables hold is the runtime's business (`runtime.native_launch`).
+Tests: tests/runtime/test_native_launch.py.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tilewright.targets.cpu.host.elf import Image
+from tilewright.targets.cpu.host.library import (
+    LAUNCHER_SOURCES,
+    Library,
+    ObjectStore,
+    keep_for_ever,
+    launcher_text,
+    load_object,
+    source_key,
+)
+from tilewright.targets.cpu.host.records import OB_TYPE, WORD, Bound, Types
+from tilewright.targets.llvm.machine import Compiler
+
+_METH_FASTCALL = 0x80
+_FLAGS = 1 << 18 | 1 << 11 | 1 << 7         # Py_TPFLAGS_DEFAULT, HAVE_VECTORCALL, DISALLOW_INSTANTIATION
+_TP_CALL, _TP_DEALLOC, _TP_MEMBERS = 50, 52, 72     # typeslots.h, fixed by the stable ABI
+_T_PYSSIZET, _READONLY = 19, 1
+_EXCHANGE_API = b"dlpack_exchange_api"
+_DESCRIBE = 40                              # dltensor_from_py_object_no_sync in DLPackExchangeAPI, version 1
+
+
+class _Method(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int),
+                ("doc", ctypes.c_char_p)]
+
+
+class _Member(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("type", ctypes.c_int), ("offset", ctypes.c_ssize_t),
+                ("flags", ctypes.c_int), ("doc", ctypes.c_char_p)]
+
+
+class _Slot(ctypes.Structure):
+    _fields_ = [("slot", ctypes.c_int), ("value", ctypes.c_void_p)]
+
+
+class _TypeSpec(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("basicsize", ctypes.c_int), ("itemsize", ctypes.c_int),
+                ("flags", ctypes.c_uint), ("slots", ctypes.c_void_p)]
+
+
+class Launchers:
+    """Makes `bind` functions; one for a process is enough, and it stays for good."""
+
+    def __init__(self, library: Library, compiler: Compiler, store: ObjectStore | None) -> None:
+        def resolve(name: str) -> int:
+            return library.launch_address if name == "launch" else library.symbols(name)
+
+        image = Image(load_object(source_key(LAUNCHER_SOURCES), launcher_text, compiler, store), resolve)
+        keep_for_ever(image)        # objects whose type is below may outlive everything here
+        self._method = _Method(b"bind", image.symbols["bind"], _METH_FASTCALL, b"What kernel[grid] gives.")
+        keep_for_ever(self._method)
+        self.bound_type = _bound_type(image.symbols["call"], image.symbols["drop"])
+        self._types = (ctypes.c_int64 * (Types.SIZE // WORD))()
+        self.types = ctypes.addressof(self._types)
+        self._types[Types.ARRAY // WORD] = id(np.ndarray)
+
+    def learn_torch(self) -> None:
+        """Read torch's tensors natively from now on, if the program has imported torch and it offers the interface."""
+        torch = sys.modules.get("torch")
+        if torch is None or self._types[Types.DESCRIBE // WORD]:
+            return
+        describe = _describer(torch)
+        if describe:
+            self._types[Types.TENSOR // WORD] = id(torch.Tensor)
+            self._types[Types.PARAMETER // WORD] = id(torch.nn.Parameter)
+            self._types[Types.DESCRIBE // WORD] = describe
+
+    def bind(self, state: int) -> Callable[[Any, Any], Any]:
+        """The builtin `bind(kernel, grid)` for the launcher whose state is at address `state`."""
+        make = ctypes.pythonapi.PyCFunction_NewEx
+        prototype = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
+        made: Callable[[Any, Any], Any] = prototype(ctypes.cast(make, ctypes.c_void_p).value or 0)(
+            ctypes.addressof(self._method), state, None)
+        return made
+
+
+def is_supported() -> bool:
+    """Whether this Python has the functions that native code calls (3.10 lacks some), and objects as it expects them:
+    their type stands elsewhere in builds that trace references."""
+    return sys.version_info >= (3, 11) and all(
+        ctypes.c_void_p.from_address(id(thing) + OB_TYPE).value == id(type(thing))
+        for thing in (1, 1.0, (), None, np.zeros(1), Launchers))
+
+
+def _bound_type(call: int, drop: int) -> type:
+    """The type of bound launchers, made for good."""
+    members = (_Member * 2)(_Member(b"__vectorcalloffset__", _T_PYSSIZET, Bound.VECTORCALL, _READONLY, None))
+    generic = ctypes.cast(ctypes.pythonapi.PyVectorcall_Call, ctypes.c_void_p).value
+    slots = (_Slot * 4)(_Slot(_TP_CALL, generic), _Slot(_TP_DEALLOC, drop),
+                         _Slot(_TP_MEMBERS, ctypes.addressof(members)))
+    spec = _TypeSpec(b"tilewright.BoundKernel", Bound.SIZE, 0, _FLAGS, ctypes.addressof(slots))
+    keep_for_ever((members, slots, spec))
+    prototype = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p)
+    made: type = prototype(ctypes.cast(ctypes.pythonapi.PyType_FromSpec, ctypes.c_void_p).value or 0)(
+        ctypes.addressof(spec))
+    keep_for_ever(made)
+    return made
+
+
+def _describer(torch: Any) -> int:
+    """The address of torch's function that describes a tensor, or 0 if this torch has none that is known here."""
+    capsule = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
+    if capsule is None:
+        return 0
+    prototype = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
+    pointer = prototype(ctypes.cast(ctypes.pythonapi.PyCapsule_GetPointer, ctypes.c_void_p).value or 0)
+    try:
+        table = pointer(capsule, _EXCHANGE_API)
+    except ValueError:
+        return 0
+    if not table or ctypes.c_uint32.from_address(table).value != 1:
+        return 0
+    return ctypes.c_void_p.from_address(table + _DESCRIBE).value or 0

@@ -1,0 +1,443 @@
+"""The native launcher, as LLVM text: what runs between `kernel[grid](...)` and the first program of a known kernel.
+
+`bind` makes the object that `kernel[grid]` gives; calling it runs `call`: find how the arguments are passed (a shape),
+read their values (`launcher_values`), find the specialisation with that key, look whether everything that its code
+read is still the same object, derive the launch facts from the bytes that the arguments reach, evaluate the grid, and
+launch.  The code is the same for all kernels; what differs is in tables (`records.Launcher`), which Python fills when
+the slow way has succeeded.  Whatever the tables do not know, and every error in the arguments, goes the slow way:
+`SLOW(kernel, grid, key address or 0, *args, **kwargs)`, a Python function, whose result is the launch's.
+No references are taken beyond those that the call needs.  Tests: tests/runtime/test_native_launch.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.targets.cpu.host.launcher_values import ValueCode
+from tilewright.targets.cpu.host.native import Jump, Native, NativeModule
+from tilewright.targets.cpu.host.records import OB_TYPE, Bound, Frame, Launcher, Reach, Shape, Spec
+from tilewright.targets.llvm.types import I1, I32, I64, PTR, VOID, Value, constant
+
+_NARGS = 2**63 - 1          # PyVectorcall_NARGS: the top bit is a flag
+_LIMIT = 2**31 - 1          # of a grid's size
+_MOST = Launcher.MOST_VALUES
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The caller's arrays of one launch: key words, slots, reaches and the three sizes."""
+
+    key: Value
+    slots: Value
+    reaches: Value
+    sizes: Value
+
+
+class LauncherCode:
+    """Writes the launcher's functions into a module: `bind`, `call`, `drop` are public, and `launch` is the pool's."""
+
+    def __init__(self, module: NativeModule) -> None:
+        self.module = module
+        self._declare()
+        self.values = ValueCode(module)
+        self._find_shape()
+        self._source()
+        self._read_values()
+        self._find_spec()
+        self._hold()
+        self._facts()
+        self._sizes_of()
+        self._bound_arguments()
+        self._grid_of()
+        self._slow()
+        self._run_spec()
+        self._call()
+        self._drop()
+        self._bind()
+
+    def _declare(self) -> None:
+        m = self.module
+        for name, result, params in (
+                ("Py_IncRef", VOID, (PTR,)), ("Py_DecRef", VOID, (PTR,)), ("PyErr_Occurred", PTR, ()),
+                ("PyTuple_Size", I64, (PTR,)), ("PyTuple_GetItem", PTR, (PTR, I64)),
+                ("PyDict_New", PTR, ()), ("PyDict_Copy", PTR, (PTR,)), ("PyDict_SetItem", I32, (PTR, PTR, PTR)),
+                ("PyDict_GetItemWithError", PTR, (PTR, PTR)),
+                ("PyCell_Get", PTR, (PTR,)), ("PyContextVar_Get", I32, (PTR, PTR, PTR)),
+                ("PyCallable_Check", I32, (PTR,)), ("PyLong_FromLongLong", PTR, (I64,)),
+                ("PyLong_AsVoidPtr", PTR, (PTR,)), ("launch", I64, (PTR, PTR, I64, I64, I64, PTR)),
+                ("PyObject_Vectorcall", PTR, (PTR, PTR, I64, PTR)), ("PyObject_Malloc", PTR, (I64,)),
+                ("PyObject_Free", VOID, (PTR,)), ("PyObject_Init", PTR, (PTR, PTR)), ("PyErr_NoMemory", PTR, ())):
+            m.external(name, result, *params)
+        self.tuple_type = m.external_object("PyTuple_Type")
+        self.list_type = m.external_object("PyList_Type")
+
+    def _is_null(self, n: Native, pointer: Value) -> Value:
+        return n.is_("eq", n.as_int(pointer), 0)
+
+    # -- how values are passed
+
+    def _find_shape(self) -> None:
+        """The record of this way to call, or null.  Names are interned, so they are compared by identity."""
+        n = self.module.function("find_shape", [("state", PTR), ("positional", I64), ("names", PTR)], PTR, inline=True)
+        state, positional, names = n.params
+        shape = n.variable(n.get(state, Launcher.SHAPES, PTR))
+        def look(stop: Jump, again: Jump) -> None:
+            now = n.read(shape)
+            n.when(self._is_null(n, now), stop)
+            n.write(shape, n.get(now, Shape.NEXT, PTR))
+            n.when(n.is_("ne", n.get(now, Shape.POSITIONAL), positional), again)
+            known = n.get(now, Shape.NAMES, PTR)
+            n.when(n.is_("eq", known, names), lambda: n.leave(now))
+            named = n.get(now, Shape.NAMED)
+            n.when(n.either(self._is_null(n, known), self._is_null(n, names)), again)
+            n.when(n.is_("ne", named, n.call("PyTuple_Size", names)), again)
+
+            def name(k: Value) -> None:
+                n.when(n.is_("ne", n.call("PyTuple_GetItem", known, k), n.call("PyTuple_GetItem", names, k)), again)
+
+            n.count(0, named, name)
+            n.leave(now)
+
+        n.loop(look)
+        n.end(0)
+
+    def _source(self) -> None:
+        """The object of value number `index`."""
+        n = self.module.function("source", [("shape", PTR), ("index", I64), ("args", PTR)], PTR, inline=True)
+        shape, index, args = n.params
+        source = n.get(n.item(shape, index), Shape.SOURCES)
+        n.when(n.is_("ult", source, Launcher.MOST_INDEX), lambda: n.leave(n.get(n.item(args, source), 0, PTR)))
+        n.end(n.as_pointer(source))
+
+    def _read_values(self) -> None:
+        """Key words, slots (extents behind them) and reaches of all values; false if one has to go the slow way."""
+        n = self.module.function("read_values", [("state", PTR), ("shape", PTR), ("args", PTR), ("key", PTR),
+                                                 ("slots", PTR), ("reaches", PTR)], I1, inline=True)
+        state, shape, args, key, slots, reaches = n.params
+        rules, params = n.get(state, Launcher.RULES, PTR), n.get(state, Launcher.PARAMS)
+        used = n.variable(0)
+
+        def one(k: Value) -> None:
+            thing = n.call("source", shape, k, args)
+            rule = n.variable(1)            # an option is a compile-time value
+            n.write(rule, 1)
+            n.when(n.is_("ult", k, params), lambda: n.write(rule, n.get(n.item(rules, k))))
+            result = n.call("read_value", state, thing, n.read(rule), n.at(key, n.mul(k, 16)),
+                            n.item(slots, n.read(used)), n.at(reaches, n.mul(k, Reach.SIZE)))
+            n.when(n.is_("eq", result, 0), lambda: n.leave(0))
+            n.when(n.is_("eq", result, 1), lambda: n.increase(used))
+
+        values = n.get(shape, Shape.VALUES)
+        n.count(0, values, one)
+
+        def extent(k: Value) -> None:
+            reach = n.at(reaches, n.mul(k, Reach.SIZE))
+
+            def append() -> None:
+                for offset in (Reach.LOW, Reach.HIGH):
+                    n.put(n.item(slots, n.read(used)), 0, n.get(reach, offset))
+                    n.increase(used)
+
+            n.when(n.is_("ne", n.get(reach, Reach.FLAGS), 0), append)
+
+        n.count(0, values, extent)
+        n.end(1)
+
+    # -- which kernel
+
+    def _find_spec(self) -> None:
+        """The specialisation with this key, or null."""
+        n = self.module.function("find_spec", [("state", PTR), ("shape", PTR), ("key", PTR)], PTR, inline=True)
+        state, shape, key = n.params
+        spec = n.variable(n.get(state, Launcher.SPECS, PTR))
+        options, words = n.get(shape, Shape.OPTIONS), n.mul(n.get(shape, Shape.VALUES), 2)
+
+        def look(stop: Jump, again: Jump) -> None:
+            now = n.read(spec)
+            n.when(self._is_null(n, now), stop)
+            n.write(spec, n.get(now, Spec.NEXT, PTR))
+            n.when(n.is_("ne", n.get(now, Spec.OPTIONS), options), again)
+            n.count(0, words, lambda k: n.when(
+                n.is_("ne", n.get(n.item(now, k), Spec.KEY), n.get(n.item(key, k))), again))
+            n.leave(now)
+
+        n.loop(look)
+        n.end(0)
+
+    def _hold(self) -> None:
+        """Whether every name that the specialisation's code read is still bound to the same object."""
+        n = self.module.function("hold", [("spec", PTR)], I1, inline=True)
+        at = n.variable(n.get(n.params[0], Spec.GUARDS, PTR))
+
+        def word(offset: int) -> Value:
+            return n.get(n.read(at), offset, PTR)
+
+        def name(_: Value) -> None:
+            n.when(n.is_("ne", n.call("PyDict_GetItemWithError", word(0), word(8)), word(16)), lambda: n.leave(0))
+            n.write(at, n.at(n.read(at), 24))
+
+        def cell(_: Value) -> None:
+            content = n.call("PyCell_Get", word(0))
+            n.when(n.f.not_(self._is_null(n, content)), lambda: n.call("Py_DecRef", content))
+            n.when(n.is_("ne", content, word(8)), lambda: n.leave(0))
+            n.write(at, n.at(n.read(at), 16))
+
+        for each in (name, cell):
+            count = n.get(n.read(at))
+            n.write(at, n.at(n.read(at), 8))
+            n.count(0, count, each)
+        n.end(1)
+
+    def _facts(self) -> None:
+        """disjoint + 2 * wide for these arguments, or -1 if a read-only array would be written."""
+        n = self.module.function("facts", [("spec", PTR), ("values", I64), ("reaches", PTR)], I64, inline=True)
+        spec, values, reaches = n.params
+        written = n.get(spec, Spec.WRITTEN, PTR)
+        wide = n.variable(0)
+        disjoint = n.variable(n.pick(n.is_("eq", n.get(spec, Spec.ANYTHING), 0), 1, 0))
+
+        def overlapping(k: Value, low: Value, high: Value, other: Value) -> None:
+            there = n.at(reaches, n.mul(other, Reach.SIZE))
+            their_low, their_high = n.get(there, Reach.LOW), n.get(there, Reach.HIGH)
+            meet = n.both(n.is_("ult", low, their_high), n.is_("ult", their_low, high))
+            full = n.both(n.is_("ult", low, high), n.is_("ult", their_low, their_high))
+            pointer = n.is_("ne", n.get(there, Reach.FLAGS), 0)
+            both = n.both(n.both(meet, full), n.both(pointer, n.is_("ne", other, k)))
+            n.when(both, lambda: n.write(disjoint, 0))
+
+        def one(k: Value) -> None:
+            here = n.at(reaches, n.mul(k, Reach.SIZE))
+            flags = n.get(here, Reach.FLAGS)
+            n.when(n.is_("ne", n.both(flags, Reach.WIDE), 0), lambda: n.write(wide, 2))
+
+            def stores() -> None:
+                n.when(n.is_("ne", n.both(flags, Reach.READ_ONLY), 0), lambda: n.leave(-1))
+                low, high = n.get(here, Reach.LOW), n.get(here, Reach.HIGH)
+                n.count(0, values, lambda other: overlapping(k, low, high, other))
+
+            n.when(n.both(n.is_("ne", flags, 0), n.is_("ne", n.get(n.item(written, k)), 0)), stores)
+
+        n.count(0, values, one)
+        n.end(n.either(n.read(disjoint), n.read(wide)))
+
+    # -- the grid
+
+    def _sizes_of(self) -> None:
+        """The three sizes of a tuple of exact ints; 1, or 0 if it has to go the slow way."""
+        n = self.module.function("sizes_of", [("grid", PTR), ("sizes", PTR)], I64, inline=True)
+        grid, sizes = n.params
+        n.when(n.is_("ne", n.get(grid, OB_TYPE, PTR), self.tuple_type), lambda: n.leave(0))
+        count = n.call("PyTuple_Size", grid)
+        n.when(n.either(n.is_("ult", count, 1), n.is_("ugt", count, 3)), lambda: n.leave(0))
+        n.put(sizes, 8, 1)
+        n.put(sizes, 16, 1)
+
+        def size(k: Value) -> None:
+            thing = n.call("PyTuple_GetItem", grid, k)
+            n.when(n.is_("ne", n.get(thing, OB_TYPE, PTR), self.values.int_type), lambda: n.leave(0))
+            n.when(n.is_("eq", n.call("read_int", thing, n.item(sizes, k)), 0), lambda: n.leave(0))
+            n.when(n.is_("ugt", n.get(n.item(sizes, k)), _LIMIT), lambda: n.leave(0))
+
+        n.count(0, count, size)
+        plane = n.mul(n.get(sizes), n.get(sizes, 8))
+        huge = n.both(n.is_("ugt", plane, _LIMIT), n.is_("ugt", n.get(sizes, 16), 1))
+        n.when(huge, lambda: n.leave(0))
+        n.end(1)
+
+    def _grid_of(self) -> None:
+        """The sizes of a grid, which may be a function of the arguments by name; -1 with a Python error, as above."""
+        n = self.module.function("grid_of", [("state", PTR), ("shape", PTR), ("args", PTR), ("grid", PTR),
+                                             ("reaches", PTR), ("sizes", PTR)], I64)
+        state, shape, args, grid, reaches, sizes = n.params
+        kind = n.get(grid, OB_TYPE, PTR)
+        n.when(n.is_("eq", kind, self.tuple_type), lambda: n.leave(n.call("sizes_of", grid, sizes)))
+        n.when(n.is_("eq", n.call("PyCallable_Check", grid), 0), lambda: n.leave(0))
+        meta = n.call("bound_arguments", state, shape, args, reaches)
+        n.when(self._is_null(n, meta), lambda: n.leave(-1))
+        argument = n.f.alloca(PTR, align=8)
+        n.put(argument, 0, meta)
+        answer = n.call("PyObject_Vectorcall", grid, argument, 1, constant(PTR, 0))
+        n.call("Py_DecRef", meta)
+        n.when(self._is_null(n, answer), lambda: n.leave(-1))
+        result = n.call("sizes_of", answer, sizes)
+        n.call("Py_DecRef", answer)
+        n.end(result)
+
+    def _bound_arguments(self) -> None:
+        """A new dict of the arguments by name, or null with a Python error.
+
+        It is a copy of a dict that the state keeps, in which only what differs from the last launch is set, and None
+        for tensors, which must not outlive the launch; `META_VALUES` says what it holds.
+        """
+        n = self.module.function("bound_arguments", [("state", PTR), ("shape", PTR), ("args", PTR),
+                                                     ("reaches", PTR)], PTR)
+        state, shape, args, reaches = n.params
+        names, held = n.get(state, Launcher.NAMES, PTR), n.get(state, Launcher.META_VALUES, PTR)
+        count, none = n.get(state, Launcher.PARAMS), self.values.none
+
+        def put(into: Value, k: Value, thing: Value, failed: Jump) -> None:
+            result = n.call("PyDict_SetItem", into, n.call("PyTuple_GetItem", names, k), thing)
+            n.when(n.is_("ne", result, 0), failed)
+
+        def make() -> None:
+            made = n.call("PyDict_New")
+            n.when(self._is_null(n, made), lambda: n.leave(0))
+            n.put(state, Launcher.META, made)
+            n.count(0, count, lambda k: n.put(n.item(held, k), 0, 0))
+
+        n.when(self._is_null(n, n.get(state, Launcher.META, PTR)), make)
+        kept = n.get(state, Launcher.META, PTR)
+
+        def is_tensor(k: Value) -> Value:
+            return n.is_("ne", n.get(n.at(reaches, n.mul(k, Reach.SIZE)), Reach.FLAGS), 0)
+
+        def keep(k: Value) -> None:
+            thing = n.pick(is_tensor(k), none, n.call("source", shape, k, args))
+
+            def differs() -> None:
+                put(kept, k, thing, lambda: n.leave(0))
+                n.put(n.item(held, k), 0, thing)
+
+            n.when(n.is_("ne", n.get(n.item(held, k), 0, PTR), thing), differs)
+
+        n.count(0, count, keep)
+        copy = n.call("PyDict_Copy", kept)
+        n.when(self._is_null(n, copy), lambda: n.leave(0))
+
+        def failed() -> None:
+            n.call("Py_DecRef", copy)
+            n.leave(0)
+
+        n.count(0, count, lambda k: n.when(
+            is_tensor(k), lambda: put(copy, k, n.call("source", shape, k, args), failed)))
+        n.end(copy)
+
+    # -- the call
+
+    def _slow(self) -> None:
+        """Call SLOW(kernel, grid, key address, *args, **kwargs)."""
+        n = self.module.function("slow", [("self", PTR), ("args", PTR), ("positional", I64), ("names", PTR),
+                                          ("key", I64)], PTR)
+        bound, args, positional, names, key = n.params
+        number = n.call("PyLong_FromLongLong", key)
+        n.when(self._is_null(n, number), lambda: n.leave(0))
+        total = n.variable(positional)
+        n.when(n.f.not_(self._is_null(n, names)),
+               lambda: n.write(total, n.add(positional, n.call("PyTuple_Size", names))))
+        count = n.read(total)
+        more = n.f.emit(PTR, f"alloca i64, {n.add(count, 3)}, align 16")
+        n.put(more, 0, n.get(bound, Bound.KERNEL, PTR))
+        n.put(more, 8, n.get(bound, Bound.GRID, PTR))
+        n.put(more, 16, number)
+        n.count(0, count, lambda k: n.put(n.item(more, k), 24, n.get(n.item(args, k))))
+        state = n.get(bound, Bound.STATE, PTR)
+        result = n.call("PyObject_Vectorcall", n.get(state, Launcher.SLOW, PTR), more, n.add(positional, 3), names)
+        n.call("Py_DecRef", number)
+        n.end(result)
+
+    def _run_spec(self) -> None:
+        """Launch; the reference to the compiled kernel is passed on to the caller, or dropped with a Python error."""
+        n = self.module.function("run_spec", [("state", PTR), ("record", PTR), ("compiled", PTR), ("slots", PTR),
+                                              ("sizes", PTR)], PTR, inline=True)
+        state, record, compiled, slots, sizes = n.params
+        frame = n.f.alloca(I64, Frame.SIZE // 8)
+        x, y, z = (n.get(sizes, 8 * k) for k in range(3))
+        code = n.call("launch", record, slots, x, y, z, frame)
+        n.when(n.is_("eq", code, 0), lambda: n.leave(compiled))
+        arguments = n.f.alloca(PTR, 5)
+
+        def report() -> None:
+            for k, value in enumerate((n.as_int(frame), x, y, z)):
+                n.put(arguments, 8 * (k + 1), n.call("PyLong_FromLongLong", value))
+            n.put(arguments, 0, compiled)
+            n.call("PyObject_Vectorcall", n.get(state, Launcher.FAIL, PTR), arguments, 5, constant(PTR, 0))
+            for k in range(4):
+                n.call("Py_DecRef", n.get(arguments, 8 * (k + 1), PTR))
+
+        n.when(self._is_null(n, n.call("PyErr_Occurred")), report)
+        n.call("Py_DecRef", compiled)
+        n.end(0)
+
+    def _call(self) -> None:
+        """The vectorcall of a bound launcher."""
+        n = self.module.function("call", [("self", PTR), ("args", PTR), ("flagged", I64), ("names", PTR)], PTR,
+                                 public=True)
+        bound, args, flagged, names = n.params
+        positional = n.both(flagged, _NARGS)
+        state, grid = n.get(bound, Bound.STATE, PTR), n.get(bound, Bound.GRID, PTR)
+        tables = Tables(n.f.alloca(I64, 2 * _MOST), n.f.alloca(I64, 3 * _MOST), n.f.alloca(I64, 3 * _MOST),
+                        n.f.alloca(I64, 3))
+
+        def slowly(key: Value | int = 0) -> None:
+            n.leave(n.call("slow", bound, args, positional, names, key))
+
+        shape = n.call("find_shape", state, positional, names)
+        n.when(self._is_null(n, shape), slowly)
+        readable = n.call("read_values", state, shape, args, tables.key, tables.slots, tables.reaches)
+        n.when(n.f.not_(readable), slowly)
+        current = n.f.alloca(PTR, align=8)
+        n.call("PyContextVar_Get", n.get(state, Launcher.VARIABLE, PTR), constant(PTR, 0), current)
+        overrides = n.get(current, 0, PTR)
+        n.when(n.f.not_(self._is_null(n, overrides)), lambda: n.call("Py_DecRef", overrides))
+        n.when(n.is_("ne", overrides, n.get(state, Launcher.NOTHING, PTR)), slowly)
+        key = n.as_int(tables.key)
+        spec = n.call("find_spec", state, shape, tables.key)
+        n.when(self._is_null(n, spec), lambda: slowly(key))
+        n.when(n.f.not_(n.call("hold", spec)), lambda: slowly(key))
+        facts = n.call("facts", spec, n.get(shape, Shape.VALUES), tables.reaches)
+        n.when(n.is_("slt", facts, 0), slowly)
+        pair = n.at(n.at(spec, Spec.KERNELS), n.mul(facts, 16))
+        record, compiled = n.get(pair, 0, PTR), n.get(pair, 8, PTR)
+        n.when(self._is_null(n, record), lambda: slowly(key))
+        n.call("Py_IncRef", compiled)       # it must outlive the launch, whatever Python code does from here on
+        known = n.call("grid_of", state, shape, args, grid, tables.reaches, tables.sizes)
+
+        def without_grid() -> None:
+            n.call("Py_DecRef", compiled)
+            n.when(n.is_("slt", known, 0), lambda: n.leave(0))
+            slowly()
+
+        n.when(n.is_("sle", known, 0), without_grid)
+        n.end(n.call("run_spec", state, record, compiled, tables.slots, tables.sizes))
+
+    # -- bound launchers
+
+    def _drop(self) -> None:
+        """The deallocator of bound launchers: one is kept for the next, whole but for what it refers to."""
+        n = self.module.function("drop", [("self", PTR)], public=True)
+        bound, = n.params
+        state, kernel = n.get(bound, Bound.STATE, PTR), n.get(bound, Bound.KERNEL, PTR)
+        grid, kind = n.get(bound, Bound.GRID, PTR), n.get(bound, OB_TYPE, PTR)
+
+        def free() -> None:
+            n.call("PyObject_Free", bound)
+            n.call("Py_DecRef", kind)
+
+        n.when(self._is_null(n, n.get(state, Launcher.FREE, PTR)), lambda: n.put(state, Launcher.FREE, bound), free)
+        n.call("Py_DecRef", grid)
+        n.call("Py_DecRef", kernel)     # the last: the state is the kernel's
+        n.end()
+
+    def _bind(self) -> None:
+        """`bind(kernel, grid)`, a builtin whose own object is the address of the state: what `kernel[grid]` gives."""
+        n = self.module.function("bind", [("self", PTR), ("args", PTR), ("count", I64)], PTR, public=True)
+        own, args, _ = n.params
+        state = n.call("PyLong_AsVoidPtr", own)
+        memory = n.variable(n.get(state, Launcher.FREE, PTR))
+        n.put(state, Launcher.FREE, constant(PTR, 0))
+
+        def new() -> None:
+            n.write(memory, n.call("PyObject_Malloc", Bound.SIZE))
+            n.when(self._is_null(n, n.read(memory)), lambda: n.leave(n.call("PyErr_NoMemory")))
+            n.call("PyObject_Init", n.read(memory), n.get(state, Launcher.BOUND_TYPE, PTR))
+            n.put(n.read(memory), Bound.VECTORCALL, Value(PTR, "@call"))
+            n.put(n.read(memory), Bound.STATE, state)
+
+        n.when(self._is_null(n, n.read(memory)), new, lambda: n.put(n.read(memory), 0, 1))     # one reference again
+        bound = n.read(memory)
+        kernel, grid = n.get(args, 0, PTR), n.get(args, 8, PTR)
+        n.call("Py_IncRef", kernel)
+        n.call("Py_IncRef", grid)
+        n.put(bound, Bound.GRID, grid)
+        n.put(bound, Bound.KERNEL, kernel)
+        n.end(bound)
