@@ -25,7 +25,7 @@ from tilewright.runtime import knobs
 from tilewright.runtime.build import Build
 from tilewright.runtime.devices import DEVICES
 from tilewright.runtime.grid import Grid, normalise
-from tilewright.runtime.interface import KernelInterface, in_torch_graph
+from tilewright.runtime.interface import KernelInterface, graph_test
 from tilewright.runtime.interpreted import InterpretedKernel
 from tilewright.runtime.launch import CompiledKernel, Facts, check_devices, check_writable, facts_of
 from tilewright.runtime.launch_options import NAMES, make_options, unknown_keyword
@@ -77,19 +77,20 @@ class JITFunction(SourceFunction, KernelInterface):
         self._lock = ForkSafeLock()
         self._native: NativeLauncher | None = None
         self._is_used_again = False
+        self._is_read = graph_test()        # asked at every launch; it never changes, since Dynamo guards it
         self._bind: Callable[[JITFunction, Any], Callable[..., CompiledKernel | None]] = _bind_in_python
 
     # -- launching --------------------------------------------------------------------------------------------------
 
     def __getitem__(self, grid: Any) -> Callable[..., CompiledKernel | None]:
-        if in_torch_graph():
+        if self._is_read():
             return super().__getitem__(grid)
         return self._bind(self, grid)
 
     def run(self, *args: Any, grid: Any, warmup: bool = False,
             **kwargs: Any) -> CompiledKernel | InterpretedKernel | None:
         """Launch as `kernel[grid](*args, **kwargs)` does; `warmup=True` compiles only."""
-        if in_torch_graph():
+        if self._is_read():
             self.launch_in_graph(self, grid, args, kwargs)
             return None
         return self.warmup(*args, grid=grid, **kwargs) if warmup else self._bind(self, grid)(*args, **kwargs)
