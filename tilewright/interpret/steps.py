@@ -295,7 +295,7 @@ class Steps:
         """What the target of a loop is in an iteration."""
         return loop.item(item)
 
-    def _indices(self, r: Any) -> tuple[tensor, range]:
+    def _indices(self, r: Any) -> Any:
         """The start, of the type that the bounds of a run-time range have together, and its indices (semantics §11)."""
         kind: Any = int32
         parts = []
@@ -352,5 +352,5 @@ def shown(value: Any) -> Any:
     """What a person sees of a value: the numbers of a tensor, the Python value of anything else."""
     if not isinstance(value, tensor):
         return tuple(map(shown, value)) if is_tuple(value) else to_python(value)
-    numbers = value.builder.values(value.handle, value.type)
+    numbers: Any = value.builder.values(value.handle, value.type)
     return numbers if numbers.shape else numbers.item()

@@ -18,6 +18,8 @@ from typing import Any
 
 _PACKAGE = str(Path(__file__).parents[1]) + "/"
 
+_set: Any = sys.settrace
+
 
 def is_own(frame: types.FrameType) -> bool:
     """Whether a frame is of this package: nothing that a user wants to step through."""
@@ -36,7 +38,7 @@ class Tracing:
         """`function(*args)`, seen by the debugger."""
         try:
             # one line, so that nothing is stopped at between the end of `function` and that of the tracing
-            _, result, self.tracer, _ = sys.settrace(self.tracer), function(*args), sys.gettrace(), sys.settrace(None)
+            _, result, self.tracer, _ = _set(self.tracer), function(*args), sys.gettrace(), _set(None)
         except BaseException:
             self.tracer = sys.gettrace()
             sys.settrace(None)
