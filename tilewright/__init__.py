@@ -11,6 +11,7 @@ Tests: tests/runtime/test_face.py, tests/runtime/test_import.py.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.diagnostics import (
@@ -40,7 +41,16 @@ from tilewright.version import VERSION as __version__
 if TYPE_CHECKING:
     from tilewright import language, testing
 
-_LAZY = ("language", "testing", "compat", "runtime", "interpret", "compile", "targets", "frontend")
+
+def _launch_in_graph(kernel: Any, grid: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """A launch in a function that torch compiles; so torch is there, and what builds on it is loaded now."""
+    from tilewright.torch.launch import launch
+    launch(kernel, grid, args, kwargs)
+
+
+KernelInterface.launch_in_graph = staticmethod(_launch_in_graph)
+
+_LAZY = ("language", "testing", "compat", "runtime", "interpret", "compile", "targets", "frontend", "torch")
 
 __all__ = [
     "AutotunerError", "CompilationError", "CompileTimeAssertionFailure", "Config", "InterpreterError", "JITFunction",
