@@ -15,9 +15,13 @@ SIZE = tl.constexpr(4)
 USED_BY_CONSTEXPR = 3
 
 
+def times(x):
+    return x * USED_BY_CONSTEXPR
+
+
 @ConstexprFunction
 def scaled(x):
-    return x * USED_BY_CONSTEXPR
+    return times(x)
 
 
 @jit
@@ -50,13 +54,14 @@ def test_callees_and_constants_are_found_through_calls_and_modules():
     found = dependencies(kernel)
     assert [f.__name__ for f in found.functions] == ["kernel", "middle", "leaf"]
     assert {("kernel", "middle"), ("kernel", "settings.inner.LIMIT"), ("leaf", "SIZE"), ("middle", "scaled"),
-            ("scaled", "USED_BY_CONSTEXPR")} <= names_of(found)
+            ("scaled", "times"), ("times", "USED_BY_CONSTEXPR")} <= names_of(found)
     assert not any(name in ("local", "out", "x") for _, name in names_of(found))
 
 
 @pytest.mark.parametrize(("owner", "name", "value"), [
     (sys.modules[__name__], "SIZE", tl.constexpr(4)), (sys.modules[__name__], "leaf", jit(leaf.fn)),
-    (sys.modules[__name__], "USED_BY_CONSTEXPR", 4), (settings.inner, "LIMIT", tl.constexpr(8)),
+    (sys.modules[__name__], "USED_BY_CONSTEXPR", 4),
+    (sys.modules[__name__], "times", lambda x: x), (settings.inner, "LIMIT", tl.constexpr(8)),
     (settings, "inner", settings.inner.__class__("other")),
 ])
 def test_they_hold_until_a_name_is_bound_to_something_else(monkeypatch, owner, name, value):

@@ -3,6 +3,7 @@
 import collections
 import enum
 import os
+import types
 
 import numpy as np
 import pytest
@@ -120,12 +121,29 @@ def test_callees_and_their_globals_are_in_the_key():
     assert len(set(map(kernel_text, texts))) == 3
 
 
-def test_compile_time_functions_that_call_others_are_not_cached():
-    names = {}
-    exec("def inner(n):\n    return n\ndef plain(n):\n    return inner(n)\n", names)
-    names["__name__"] = "made_up"
-    fn = made("def kernel(x, n, B):\n    return f(B)\n", f=ConstexprFunction(names["plain"]))
-    with pytest.raises(UncacheableError, match="inner"):
+def with_compile_time_function(text, module="made_up", **names):
+    """A kernel that calls the function `plain` of `text`, and the kernel's names."""
+    exec(text, names)
+    names["plain"].__module__ = module
+    return made("def kernel(x, n, B):\n    return f(B)\n", f=ConstexprFunction(names["plain"]), __name__="made_up")
+
+
+def test_compile_time_functions_and_all_that_they_call_are_in_the_key():
+    text = "def inner(n):\n    return n * M\ndef plain(n):\n    return inner(n)\n"
+    changes = [("M", "M"), ("n * M", "n + M"), ("return inner", "return 1 + inner"), ("inner(n):", "inner(n, k=3):")]
+    kernels = [with_compile_time_function(text.replace(*change), M=1, __name__="made_up") for change in changes]
+    kernels.append(with_compile_time_function(text, M=2, __name__="made_up"))
+    assert len(set(map(kernel_text, kernels))) == 5
+
+
+@pytest.mark.parametrize(("names", "said"), [
+    ({"inner": types.FunctionType(twice.__code__, {}, "inner")}, "calls the Python function inner"),
+    ({"inner": types.ModuleType("own")}, "attributes of the module inner")])
+def test_compile_time_functions_that_read_what_is_not_followed_are_not_cached(names, said):
+    if isinstance(names["inner"], types.FunctionType):
+        names["inner"].__module__ = "another_library"
+    fn = with_compile_time_function("def plain(n):\n    return inner(n)\n", **names)
+    with pytest.raises(UncacheableError, match=said):
         kernel_text(fn)
 
 

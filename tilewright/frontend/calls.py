@@ -34,8 +34,13 @@ def call_value(builder: GraphBuilder, callee: Any, args: Arguments, kwargs: Keyw
         return from_python(callee.call(builder, args, kwargs))
     if isinstance(callee, SourceFunction):
         return builder.call_function(callee, args, kwargs)
+    if isinstance(callee, types.MethodType) and isinstance(callee.__func__, ConstexprFunction) and isinstance(
+            callee.__self__, core.structure):       # it may look at the run-time fields' types
+        return _at_compile_time(callee.__func__, args, kwargs, (callee.__self__,))
     if isinstance(callee, types.MethodType) and isinstance(callee.__func__, SourceFunction | ConstexprFunction):
         return call_value(builder, callee.__func__, (callee.__self__, *args), kwargs)
+    if isinstance(callee, type) and issubclass(callee, core.aggregate_value):
+        return callee.construct(builder, args, kwargs)
     if isinstance(callee, type) and not _is_python_call(callee):
         return _construct(callee, args, kwargs)
     if _is_python_call(callee):
@@ -86,11 +91,11 @@ def _python(name: str, position: int | str, value: Any) -> Any:
     return to_python(value)
 
 
-def _at_compile_time(callee: Callable[..., Any], args: Arguments, kwargs: Keywords) -> Any:
+def _at_compile_time(callee: Callable[..., Any], args: Arguments, kwargs: Keywords, first: Arguments = ()) -> Any:
     name = getattr(callee, "__name__", str(callee))
     plain = [_python(name, i, v) for i, v in enumerate(args)]
     named = {k: _python(name, k, v) for k, v in kwargs.items()}
-    return from_python(callee(*plain, **named))
+    return from_python(callee(*first, *plain, **named))
 
 
 def _not_callable(callee: Any) -> str:

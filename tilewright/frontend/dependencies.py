@@ -40,6 +40,7 @@ class Dependencies:
     reads: tuple[Read, ...]
     _bound: tuple[tuple[Mapping[str, Any], str, Any], ...] = ()
     _cells: tuple[tuple[types.CellType, Any], ...] = ()
+    python: frozenset[types.FunctionType] = frozenset()     # functions that run at compile time, of which all is told
 
     def hold(self) -> bool:
         """Whether every name that was read is still bound to the same object."""
@@ -74,7 +75,7 @@ def dependencies(fn: SourceFunction, values: Iterable[Any] = ()) -> Dependencies
         search.visit(search.waiting.pop())
     return Dependencies(tuple(search.functions), tuple(search.reads),
                         tuple((names, name, value) for (_, name), (names, value) in search.bound.items()),
-                        tuple(search.cells.values()))
+                        tuple(search.cells.values()), frozenset(search.python))
 
 
 @dataclass(slots=True)
@@ -97,6 +98,9 @@ class _Search:
             self.follow(value)
         elif isinstance(value, ConstexprFunction) and isinstance(value.fn, types.FunctionType):
             self._python_function(value.fn)
+        elif isinstance(value, types.FunctionType):
+            if _package(value) in {_package(f.fn) for f in self.functions}:     # the program's own, not a library's
+                self._python_function(value)
         elif isinstance(value, types.MethodType):
             self.found(value.__func__)
 
@@ -111,7 +115,7 @@ class _Search:
                 self._read(fn.__name__, fn.fn, path)
 
     def _python_function(self, fn: types.FunctionType) -> None:
-        """A constexpr function: the global names in its code, one level deep."""
+        """A function that runs at compile time: the global names in its code, and so on in what it calls."""
         if fn in self.python or _is_constant(fn.__module__):
             return
         self.python.add(fn)
@@ -145,6 +149,10 @@ class _Search:
         value = fn.__globals__[name]
         self.bound[id(fn.__globals__), name] = (fn.__globals__, value)
         return value
+
+
+def _package(fn: types.FunctionType) -> str:
+    return (fn.__module__ or "").partition(".")[0]
 
 
 def _is_constant(module: str | None) -> bool:

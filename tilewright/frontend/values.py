@@ -25,7 +25,11 @@ def is_tuple(value: Any) -> bool:
 
 
 def as_tuple(items: Sequence[Any], like: Any = ()) -> core.tuple:
-    """A language tuple of `items`, with the field names of `like` if it has some."""
+    """A language tuple of `items`, with the field names of `like` if it has some; of a structure, one again."""
+    if isinstance(like, core.structure):
+        return like.rebuilt(items)
+    if isinstance(like, type) and issubclass(like, core.structure):
+        return like.rebuilt(items)
     made = core.tuple(items)
     made.fields = getattr(like, "_fields", None) or getattr(like, "fields", None)
     return made
@@ -92,6 +96,8 @@ def static_key(value: Any) -> Hashable:
         return ("tensor", value.type)
     if isinstance(value, constexpr):
         return ("constexpr", static_key(value.value))
+    if isinstance(value, core.structure):
+        return (type(value), tuple(static_key(v) for v in value))
     if is_tuple(value):
         fields = getattr(value, "fields", None) or getattr(value, "_fields", None)
         return ("tuple", fields, tuple(static_key(v) for v in value))

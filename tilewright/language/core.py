@@ -5,6 +5,8 @@ Only re-exports; each name is defined in the module that its topic names.
 
 from __future__ import annotations
 
+from tilewright.language.aggregates import aggregate, aggregate_replace, aggregate_value
+from tilewright.language.aggregates import aggregate as _aggregate
 from tilewright.language.atomics import (
     atomic_add,
     atomic_and,
@@ -17,6 +19,7 @@ from tilewright.language.atomics import (
     atomic_xchg,
     atomic_xor,
 )
+from tilewright.language.block_pointers import advance, block_pointer, make_block_ptr
 from tilewright.language.builder import Builder, Handle
 from tilewright.language.builtin import (
     TRITON_BUILTIN,
@@ -30,7 +33,14 @@ from tilewright.language.constexpr import constexpr, constexpr_type
 from tilewright.language.constexpr import unwrap as _unwrap_if_constexpr
 from tilewright.language.creation import arange, cast, full, num_programs, program_id, to_tensor, zeros, zeros_like
 from tilewright.language.debug import assume, debug_barrier, device_assert, device_print, static_assert, static_print
+from tilewright.language.descriptors import (
+    load_tensor_descriptor,
+    make_tensor_descriptor,
+    store_tensor_descriptor,
+    tensor_descriptor,
+)
 from tilewright.language.dot import dot
+from tilewright.language.dot_scaled import dot_scaled
 from tilewright.language.elementwise import PropagateNan, add, clamp, maximum, minimum, mul, sub, where
 from tilewright.language.errors import (
     IncompatibleTypeErrorImpl,
@@ -41,6 +51,7 @@ from tilewright.language.errors import (
     NotYetImplementedError,
 )
 from tilewright.language.hints import max_constancy, max_contiguous, multiple_of
+from tilewright.language.mapping import inline_asm_elementwise, map_elementwise
 from tilewright.language.memory_ops import load, store
 from tilewright.language.ordering import bitonic_merge, flip, gather, histogram, sort, topk
 from tilewright.language.pending import PENDING
@@ -64,6 +75,7 @@ from tilewright.language.shape_ops import (
     unsqueeze,
     view,
 )
+from tilewright.language.structures import structure
 from tilewright.language.tensor import base_value, tensor
 from tilewright.language.tuples import tuple, tuple_type
 from tilewright.language.types import (
@@ -113,8 +125,13 @@ __all__ = [
     "LanguageValueError",
     "NotYetImplementedError",
     "PropagateNan",
+    "_aggregate",
     "_unwrap_if_constexpr",
     "add",
+    "advance",
+    "aggregate",
+    "aggregate_replace",
+    "aggregate_value",
     "arange",
     "associative_scan",
     "assume",
@@ -132,6 +149,7 @@ __all__ = [
     "base_value",
     "bfloat16",
     "bitonic_merge",
+    "block_pointer",
     "block_type",
     "broadcast",
     "broadcast_to",
@@ -149,6 +167,7 @@ __all__ = [
     "device_assert",
     "device_print",
     "dot",
+    "dot_scaled",
     "dtype",
     "expand_dims",
     "flip",
@@ -165,6 +184,7 @@ __all__ = [
     "gather",
     "get_int_dtype",
     "histogram",
+    "inline_asm_elementwise",
     "int1",
     "int8",
     "int16",
@@ -175,6 +195,10 @@ __all__ = [
     "item",
     "join",
     "load",
+    "load_tensor_descriptor",
+    "make_block_ptr",
+    "make_tensor_descriptor",
+    "map_elementwise",
     "max_constancy",
     "max_contiguous",
     "maximum",
@@ -198,8 +222,11 @@ __all__ = [
     "static_print",
     "static_range",
     "store",
+    "store_tensor_descriptor",
+    "structure",
     "sub",
     "tensor",
+    "tensor_descriptor",
     "tensor_member",
     "to_tensor",
     "topk",

@@ -1,4 +1,4 @@
-"""`tl.load` and `tl.store` (semantics §5), with the safer rules of docs/design.md.
+"""`tl.load` and `tl.store` (semantics §5), also through block pointers, with the safer rules of docs/design.md.
 
 Pointer, mask and `other`/value broadcast to one another as in NumPy; a scalar pointer takes scalars only.  A masked
 lane without `other` is zero.
@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.ir.ops.attributes import Cache, Eviction
+from tilewright.language.block_pointers import block_pointer, checked_dimensions, padding
 from tilewright.language.broadcasting import broadcast_all
 from tilewright.language.builder import Builder
 from tilewright.language.builtin import builtin, tensor_member
@@ -36,9 +37,17 @@ def load(pointer: Any, mask: Any = None, other: Any = None, boundary_check: Any 
     `other` is converted to the element type.  `cache_modifier` ("", ".ca", ".cg", ".cs", ".cv"), `eviction_policy`
     ("", "evict_first", "evict_last", "evict_normal") and `volatile` are hints.
     """
+    mask, other, block = unwrap(mask), unwrap(other), unwrap(pointer)
+    if isinstance(block, block_pointer):
+        if mask is not None or other is not None:
+            raise LanguageValueError("`mask` and `other` arguments cannot be specified for loading block pointers; use "
+                                     "boundary_check and padding_option")
+        pointer, mask = block.access(_builder, checked_dimensions(boundary_check, block))
+        fill = padding(padding_option, block.element)
+        other = fill if mask is not None else None
+    else:
+        _refuse_block_pointer_arguments("load", boundary_check, padding_option)
     target = pointer_operand(pointer, "load")
-    _refuse_block_pointer_arguments("load", boundary_check, padding_option)
-    mask, other = unwrap(mask), unwrap(other)
     if mask is None and other is not None:
         raise LanguageValueError("`other` cannot be provided without `mask`: it is the value of masked lanes")
     attrs = {"cache": _cache(cache_modifier, _LOAD_CACHES, "load"), "eviction": _eviction(eviction_policy),
@@ -64,11 +73,17 @@ def store(pointer: Any, value: Any, mask: Any = None, boundary_check: Any = (), 
     Pointer, value and mask broadcast to one another; if a pointer occurs more than once, the last in row-major order
     wins.  `cache_modifier` ("", ".wb", ".cg", ".cs", ".wt") and `eviction_policy` are hints.
     """
+    mask, block = unwrap(mask), unwrap(pointer)
+    if isinstance(block, block_pointer):
+        if mask is not None:
+            raise LanguageValueError("`mask` cannot be specified for storing block pointers; use boundary_check")
+        value = _block_value(_builder, value, block)
+        pointer, mask = block.access(_builder, checked_dimensions(boundary_check, block))
+    else:
+        _refuse_block_pointer_arguments("store", boundary_check, "")
     target = pointer_operand(pointer, "store")
-    _refuse_block_pointer_arguments("store", boundary_check, "")
     if target.dtype.is_const():
         raise LanguageValueError("Cannot store to a constant pointer: the parameter is annotated tl.const")
-    mask = unwrap(mask)
     attrs = {"cache": _cache(cache_modifier, _STORE_CACHES, "store"), "eviction": _eviction(eviction_policy),
              "has_mask": mask is not None}
     element = _pointee(target)
@@ -82,6 +97,17 @@ def store(pointer: Any, value: Any, mask: Any = None, boundary_check: Any = (), 
 
 
 tensor_member(store)
+
+
+def _block_value(builder: Builder, value: Any, block: block_pointer) -> tensor:
+    """What is stored through a block pointer: a scalar, or a block of exactly its shape and element type."""
+    x = to_tensor(builder, value)
+    if not shape(x):
+        return x
+    if x.type != block.block_type:
+        raise LanguageValueError(f"Block shape or element type mismatch: the block pointer stores {block.block_type}, "
+                                 f"but the value is {x}; convert it with .to({block.element})")
+    return x
 
 
 def pointer_operand(pointer: Any, what: str) -> tensor:

@@ -14,16 +14,9 @@ from tilewright.language.errors import NotYetImplementedError
 
 # name: what can be done meanwhile ("" if nothing)
 _NAMES: dict[str, str] = {
-    "atomic_poll": "",
-
-    "dot_scaled": "", "map_elementwise": "write the tile operations directly",
-    "inline_asm_elementwise": "", "expect_zero": "", "aggregate_replace": "",
-    "make_block_ptr": "use pointers with a mask", "advance": "use pointers with a mask",
-    "make_tensor_descriptor": "use pointers with a mask", "load_tensor_descriptor": "use pointers with a mask",
-    "store_tensor_descriptor": "use pointers with a mask",
+    "atomic_poll": "", "expect_zero": "",
 }
-_METHODS = ("advance",
-            "atomic_poll")
+_METHODS = ("atomic_poll",)
 
 
 def pending(name: str, cure: str = "") -> Builtin:

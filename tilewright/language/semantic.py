@@ -19,6 +19,7 @@ from tilewright.language.constexpr import constexpr, unwrap
 from tilewright.language.errors import IncompatibleTypeErrorImpl, LanguageTypeError, LanguageValueError
 from tilewright.language.promotion import promote
 from tilewright.language.shape_ops import make_reshape, make_slice
+from tilewright.language.structures import structure
 from tilewright.language.tensor import tensor
 from tilewright.language.tuples import tuple
 from tilewright.language.types import Scalar, base_type, dtype, make_type
@@ -201,8 +202,8 @@ def decay(builder: Builder, value: Any) -> Any:
     element by element; strings and functions are refused.
     """
     plain = unwrap(value)
-    if isinstance(plain, tensor) or plain is None or isinstance(plain, base_type):
-        return plain if isinstance(plain, tensor) else value
+    if isinstance(plain, tensor | structure) or plain is None or isinstance(plain, base_type):
+        return plain if isinstance(plain, tensor | structure) else value
     if isinstance(plain, builtins.tuple | list):
         parts = tuple(decay(builder, v) for v in plain)
         parts.fields = getattr(plain, "_fields", None) or getattr(plain, "fields", None)

@@ -14,7 +14,7 @@ import ast
 import dataclasses
 import enum
 import types
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,7 +58,7 @@ def parse_key(text: str) -> list[Part]:
 
 def kernel_parts(guards: Dependencies, signature: Signature, options: Options) -> list[Part]:
     """What the tile IR of a kernel depends on, the compiler itself and the launch facts left out."""
-    describe = Describer(guards.functions)
+    describe = Describer(guards.functions, guards.python)
     parts = [Part(f"argument {name}", describe.arg(name, arg)) for name, arg in signature.args.items()]
     for field in dataclasses.fields(options):
         parts.append(Part(f"option {field.name}", describe.value(f"option {field.name}", getattr(options, field.name))))
@@ -74,7 +74,8 @@ def kernel_parts(guards: Dependencies, signature: Signature, options: Options) -
 class Describer:
     """Texts for values; one of `functions` is told by its number, since its source has a part of its own."""
 
-    def __init__(self, functions: Sequence[SourceFunction]) -> None:
+    def __init__(self, functions: Sequence[SourceFunction], python: Collection[types.FunctionType] = ()) -> None:
+        self._python_functions = python
         self._numbers = {id(fn): number for number, fn in enumerate(functions)}
 
     def arg(self, name: str, arg: Arg) -> str:
@@ -145,10 +146,16 @@ class Describer:
         return f"{cls.__module__}.{cls.__qualname__}{getattr(cls, '_fields', '')}"
 
     def _python(self, where: str, fn: types.FunctionType) -> str:
-        """A Python function that runs at compile time: its code.  What it reads is among the dependencies."""
+        """A Python function that runs at compile time: its code.  What it reads is among the dependencies.
+
+        That is not so of attributes of the program's modules, and of functions that the dependencies did not follow.
+        """
         for name in fn.__code__.co_names:
             found = fn.__globals__.get(name)
-            if isinstance(found, types.FunctionType) and not _is_named(found.__module__):
+            if isinstance(found, types.ModuleType) and not _is_named(found.__name__):
+                raise UncacheableError(f"{where}, which reads attributes of the module {name}")
+            if (isinstance(found, types.FunctionType) and not _is_named(found.__module__)
+                    and found not in self._python_functions):
                 raise UncacheableError(f"{where}, which calls the Python function {name}")
         defaults = self.value(where, fn.__defaults__ or ())
         return f"{self._code(where, fn.__code__)} {defaults} {self.value(where, fn.__kwdefaults__ or {})}"

@@ -1,9 +1,9 @@
 """The tables of a kernel's native launcher: filled when a launch has gone the slow way, read by native code.
 
-`kernel[grid](...)` is native code once a kernel has been launched (`targets.cpu.host.launcher_code` says what it
-does).  It calls back here for what its tables do not know.  A first such launch teaches it how the arguments are
-passed, a second the specialisation; from the third on Python sees nothing of a launch.
-Before: a kernel whose first launch has ended well on a host with native launchers.  What the tables name stays alive
+`kernel[grid](...)` is native code from a kernel's second launch on (`targets.cpu.host.launcher_code` says what it
+does).  It calls back here for what its tables do not know.  The second launch teaches it how the arguments are passed,
+the third the specialisation; from the fourth on Python sees nothing of a launch.
+Before: a kernel whose second launch has ended well on a host with native launchers.  What the tables name stays alive
 as long as they do, and nothing in them refers to the kernel itself.
 Tests: tests/runtime/test_native_launch.py.
 """
@@ -61,11 +61,13 @@ class NativeLauncher:
         self._options: dict[tuple[str, ...], int] = {}
         self._specs: dict[bytes, Learned] = {}
         self._keeps = (slow, _fail, overrides, nothing)
+        self._name_words = words([id(name) for name in self._names])
         self._meta_values = words([0] * len(params))
         self._state = words([0] * (Launcher.SIZE // WORD))
         for offset, value in (
                 (Launcher.SLOW, id(slow)), (Launcher.FAIL, id(_fail)), (Launcher.VARIABLE, id(overrides)),
-                (Launcher.NOTHING, id(nothing)), (Launcher.NAMES, id(self._names)), (Launcher.PARAMS, len(params)),
+                (Launcher.NOTHING, id(nothing)), (Launcher.NAMES, ctypes.addressof(self._name_words)),
+                (Launcher.PARAMS, len(params)),
                 (Launcher.RULES, ctypes.addressof(self._rules)), (Launcher.TYPES, launchers.types),
                 (Launcher.META_VALUES, ctypes.addressof(self._meta_values)),
                 (Launcher.BOUND_TYPE, id(launchers.bound_type))):

@@ -24,6 +24,7 @@ from tilewright.language.function import ConstexprFunction, Param, SourceFunctio
 from tilewright.language.options import Arg, ConstantArg, RuntimeArg, Signature, TupleArg
 from tilewright.language.types import const, dtype, parse_type, pointer_type
 from tilewright.runtime.arguments import CPU, ELEMENTS, MockTensor, Pointer, Readers, element_of_dtype
+from tilewright.runtime.descriptor import TensorDescriptor, class_of, parts_of
 
 Atom = Any          # str | tuple, see the module's docstring
 _MASK = 2**64 - 1
@@ -179,9 +180,9 @@ class Specializer:
         """Tuples, annotated numbers, bools, NumPy scalars, compile-time objects; else the error."""
         if isinstance(value, constexpr):
             return ("=", *typed(value.value))
-        if isinstance(value, tuple):
+        if isinstance(value, tuple | TensorDescriptor):
             element = Rule(rule.name, by_value=True, by_alignment=rule.by_alignment)
-            return ("tuple", type(value), *(self._atom(element, item, slots, pointers) for item in value))
+            return ("tuple", class_of(value), *(self._atom(element, item, slots, pointers) for item in parts_of(value)))
         if isinstance(value, SourceFunction | ConstexprFunction):
             return ("=", *typed(value))
         if rule.fixed.startswith("*"):
@@ -196,6 +197,21 @@ class Specializer:
         args = {rule.name: _arg(atom, value) for rule, atom, value in zip(self.rules, atoms, values, strict=True)}
         return Signature(args, disjoint, wide)
 
+    def slot_names(self, atoms: Sequence[Atom]) -> list[str]:
+        """The parameter that each slot belongs to; elements of tuples are `name[0]`."""
+        names: list[str] = []
+        for rule, atom in zip(self.rules, atoms, strict=True):
+            _add_slot_names(rule.name, atom, names)
+        return names
+
+
+def _add_slot_names(name: str, atom: Atom, names: list[str]) -> None:
+    if isinstance(atom, str):
+        names.append(name)
+    elif atom[0] == "tuple":
+        for index, item in enumerate(atom[2:]):
+            _add_slot_names(f"{name}[{index}]", item, names)
+
 
 def _arg(atom: Atom, value: Any) -> Arg:
     if isinstance(atom, str):
@@ -203,7 +219,7 @@ def _arg(atom: Atom, value: Any) -> Arg:
         return RuntimeArg(parse_type(atom[:-1] if divisible else atom), 16 if divisible else 1)
     if atom[0] == "tuple":
         rebuild = None if atom[1] is tuple else atom[1]
-        return TupleArg(tuple(_arg(a, v) for a, v in zip(atom[2:], value, strict=True)), rebuild)
+        return TupleArg(tuple(_arg(a, v) for a, v in zip(atom[2:], parts_of(value), strict=True)), rebuild)
     return ConstantArg(value.value if isinstance(value, constexpr) else value)
 
 

@@ -30,6 +30,35 @@ def test_types(t, dtype):
     both(transposed_copy(33, 40, t), (1,), [x, np.zeros((33, 40), dtype), 33, 40, 33, 40])
 
 
+def permuted(shape, order, twice=False):
+    """o = permute(x + x), rows of both contiguous; `twice` stores it unpermuted too."""
+    out = tuple(shape[d] for d in order)
+    def body(b, x, o, p):
+        v = b.load(b.op("reshape", b.at(x, b.iota(int(np.prod(shape)))), shape=shape))
+        v = b.op("add_f", v, v)
+        if twice:
+            b.store(b.op("reshape", b.at(p, b.iota(int(np.prod(shape)))), shape=shape), v)
+        b.store(b.op("reshape", b.at(o, b.iota(int(np.prod(shape)))), shape=out), b.op("permute", v, order=order))
+    return kernel([("x", ptr(F32)), ("o", ptr(F32)), ("p", ptr(F32))], body)
+
+
+@pytest.mark.parametrize("shape,order", [((16, 32), (1, 0)), ((20, 35), (1, 0)), ((3, 16, 24), (0, 2, 1)),
+                                         ((16, 3, 24), (2, 1, 0)), ((16, 1, 24), (2, 1, 0)), ((4, 8, 8), (1, 0, 2))])
+@pytest.mark.parametrize("twice", [False, True])
+def test_permutations(shape, order, twice):
+    x = np.random.default_rng(3).standard_normal(int(np.prod(shape))).astype(np.float32)
+    both(permuted(shape, order, twice), (1,), [x, np.zeros_like(x), np.zeros_like(x)], optimise=(True,))
+
+
+def test_a_permuted_load_does_not_gather():
+    def body(b, x, o):
+        place = b.add(b.mul(b.col(b.iota(32)), 64), b.row(b.iota(64)))
+        back = b.add(b.mul(b.col(b.iota(64)), 32), b.row(b.iota(32)))
+        b.store(b.at(o, back), b.op("permute", b.load(b.at(x, place)), order=(1, 0)))
+    text = generated(kernel([("x", ptr(F32)), ("o", ptr(F32))], body)).text
+    assert "gather" not in text and "scatter" not in text
+
+
 def test_nothing_gathers():
     text = generated(transposed_copy(32, 64)).text
     assert "gather" not in text and "scatter" not in text

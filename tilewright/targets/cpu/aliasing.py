@@ -11,11 +11,9 @@ from __future__ import annotations
 from tilewright.ir.node import Module, Op, Value
 from tilewright.ir.types import Tile, shape_of
 from tilewright.ir.walk import Definition, definitions
-from tilewright.targets.cpu.nest import vector_axis
+from tilewright.targets.cpu.nest import WORTH_TURNING, vector_axis
 
 _SAME_BASE = ("ptr_add", "splat", "broadcast", "expand_dims", "permute", "reshape", "slice", "hint", "bitcast")
-
-_WORTH_TURNING = 8      # smaller sides are not worth a block in registers
 
 Steps = tuple[int | None, ...]
 
@@ -142,9 +140,9 @@ class Aliases:
         if steps is None or len(shape) < 2:
             return None
         last = vector_axis(shape)
-        if steps[last] in (0, 1, -1) or shape[last] < _WORTH_TURNING:
+        if steps[last] in (0, 1, -1) or shape[last] < WORTH_TURNING:
             return None
-        return next((d for d, s in enumerate(steps) if s == 1 and d != last and shape[d] >= _WORTH_TURNING), None)
+        return next((d for d, s in enumerate(steps) if s == 1 and d != last and shape[d] >= WORTH_TURNING), None)
 
     def _scaled(self, op: Op, remainders: bool) -> Steps | None:
         """A product with a number, or with a tile that is the same everywhere along the other's steps."""

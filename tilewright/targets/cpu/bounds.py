@@ -175,6 +175,13 @@ def assume(kernel: Kernel, ops: Iterable[Op]) -> tuple[Facts, LlvmValue | None]:
     return found.facts, found.condition()
 
 
+def assume_quotients(kernel: Kernel, ops: Iterable[Op]) -> tuple[Facts, LlvmValue | None]:
+    """The facts about divisions and remainders alone."""
+    found = Assumptions(kernel)
+    found.suppose_quotients(ops)
+    return found.facts, found.condition()
+
+
 def _add(a: Assumptions, op: Op, parts: list[Bounds]) -> Bounds:
     x, y = parts
     return a.code.fold("add", x[0], y[0]), a.code.fold("add", x[1], y[1])

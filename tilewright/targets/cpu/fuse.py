@@ -25,7 +25,7 @@ from tilewright.ir.types import Pointer, Tile, element_of, shape_of
 from tilewright.ir.walk import ops_in
 from tilewright.targets.cpu import access
 from tilewright.targets.cpu.aliasing import Aliases
-from tilewright.targets.cpu.bounds import assume, is_certain
+from tilewright.targets.cpu.bounds import assume, assume_quotients, is_certain
 from tilewright.targets.cpu.evaluate import Evaluator, Facts, Index
 from tilewright.targets.cpu.extents import Guards, is_access
 from tilewright.targets.cpu.lanes import Lane, LaneMath
@@ -281,10 +281,16 @@ class Walker:
                 return version(facts, unroll)
             return self.code.branch(large, lambda: version(facts, unroll, True), lambda: version(facts, unroll))
 
+        def unwrapped() -> tuple[LlvmValue, ...]:
+            some, holds = assume_quotients(self.kernel, ops)
+            if holds is None or not facts.true:
+                return version(Facts(), 1)
+            return self.code.branch(holds, lambda: version(some, 1), lambda: version(Facts(), 1))
+
         def masked() -> tuple[LlvmValue, ...]:
             prefix = self._prefix(sources, [*ops, *also], shape, width) if splits else None
             if prefix is None:
-                return version(Facts(), 1)
+                return unwrapped()
             rest = bool(self._fused) or not any(ends(self.kernel, op.operand("mask"), prefix) for op in also)
             split = replace(prefix.split, rest=rest)
             if prefix.condition is None:

@@ -20,6 +20,8 @@ from tilewright.targets.cpu.lanes import Lane
 from tilewright.targets.cpu.state import Kernel
 from tilewright.targets.llvm.types import I64, Value, constant
 
+WORTH_TURNING = 8   # tiles with smaller sides are not worth a transposition in registers
+
 Body = Callable[[Evaluator, Index], None]
 
 

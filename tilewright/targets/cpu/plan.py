@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from tilewright.ir.node import Block, Op, Value
-from tilewright.ir.types import Scalar, Tile, element_of
+from tilewright.ir.types import Scalar, Tile, element_of, shape_of
 from tilewright.ir.walk import is_isolated
 from tilewright.targets.cpu.evaluate import VIRTUAL_SHAPES
+from tilewright.targets.cpu.nest import WORTH_TURNING, vector_axis
 
 _DEAR = 8            # cost from which a tile is kept rather than computed twice
 _LOAD = 2            # cost of a load; what a loop would repeat is kept from here on
@@ -70,7 +71,7 @@ class Plan:
     def __init__(self, body: Block, other_axis: Callable[[Value], int | None] = lambda pointer: None) -> None:
         """`other_axis`: along which other dimension than the last a tile of pointers is contiguous, or None."""
         self._other_axis = other_axis
-        self.turned: dict[Value, int] = {}      # loads to be transposed, with the dimension that they are read along
+        self.turned: dict[Value, int] = {}      # tiles to be transposed, with the dimension that they are read along
         self.places: dict[Op, Place] = {}
         self._order: list[Op] = []
         self._number(body, None)
@@ -83,6 +84,7 @@ class Plan:
         self.kept: set[Value] = set()
         self._cost: dict[Value, int] = {}
         self._chain: dict[Value, int] = {}
+        self._makers = {value: op for op in self._order for value in op.results}
         for op in self._order:
             self._weigh(op)
         for op in reversed(self._order):
@@ -107,10 +109,11 @@ class Plan:
             own = _LOAD if parts[0] == 0 else _GATHER
             axis = self._other_axis(op.operands[0])
             if axis is not None:
-                self.turned[op.result] = axis
-                self.kept.add(op.result)
-                self._cost[op.result], self._chain[op.result] = 1, 0
+                self._turn(op.result, axis)
                 return
+        elif op.name == "permute" and (axis := self._permuted_axis(op)) is not None:
+            self._turn(op.result, axis)
+            return
         elif op.name in VIRTUAL_SHAPES or op.name == "ptr_add" or (sum(parts) == 0 and _is_index(op)):
             own = 0
         for value in op.results:
@@ -119,6 +122,35 @@ class Plan:
             if self._chain[value] > _CHAIN:
                 self.kept.add(value)
                 self._chain[value], self._cost[value] = 0, 1
+
+    def _turn(self, value: Value, axis: int) -> None:
+        """Keep `value`, and read it along `axis`."""
+        self.turned[value] = axis
+        self.kept.add(value)
+        self._cost[value], self._chain[value] = 1, 0
+
+    def _permuted_axis(self, op: Op) -> int | None:
+        """The dimension of a permutation's result that neighbours in memory go to, if vectors would gather them."""
+        shape, order = shape_of(op.result.type), op.attrs["order"]
+        last, axis = vector_axis(shape), order.index(vector_axis(shape_of(op.operands[0].type)))
+        if axis == last or min(shape[axis], shape[last]) < WORTH_TURNING:
+            return None
+        return axis if self._is_from_memory(op.operands[0]) else None
+
+    def _is_from_memory(self, value: Value) -> bool:
+        """Whether reading `value` at an index reads memory there: a load, scratch, or elementwise from such."""
+        work, seen = [value], set[Value]()
+        while work:
+            value = work.pop()
+            op = self._makers.get(value)
+            if value in seen or not isinstance(value.type, Tile):
+                continue
+            seen.add(value)
+            if op is None or op.name == "load" or not is_virtual(op) or value in self.kept:
+                return True
+            if op.row.elementwise:
+                work += op.operands
+        return False
 
     def _decide(self, op: Op, value: Value) -> None:
         need = self.needs[value] = Need()

@@ -21,7 +21,7 @@ from tilewright.targets.llvm.machine import Compiler, Machine, Request
 
 # The modules whose text decides the code: of the pool, of the launcher.
 _WRITERS = ("native.py", "records.py", "../../llvm/text.py", "../../llvm/types.py")
-POOL_SOURCES = (*_WRITERS, "pool_code.py")
+POOL_SOURCES = (*_WRITERS, "pool_code.py", "sharing_code.py")
 LAUNCHER_SOURCES = (*_WRITERS, "launcher_code.py", "launcher_values.py")
 # CPU names of LLVM that every processor of a kind can run.
 _BASELINE = {"x86_64": "x86-64", "aarch64": "generic"}
@@ -91,7 +91,8 @@ def launcher_text() -> str:
 def pool_text() -> str:
     """The LLVM text of the pool."""
     from tilewright.targets.cpu.host.native import NativeModule
-    from tilewright.targets.cpu.host.pool_code import MACHINES, PoolCode
+    from tilewright.targets.cpu.host.pool_code import PoolCode
+    from tilewright.targets.cpu.host.sharing_code import MACHINES
     module = NativeModule()
     PoolCode(module, MACHINES[machine_kind()])
     return module.text()

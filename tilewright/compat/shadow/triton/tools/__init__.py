@@ -1,0 +1,3 @@
+"""`triton.tools`."""
+
+from triton.tools import tensor_descriptor

@@ -1,0 +1,3 @@
+"""`triton.tools.tensor_descriptor`."""
+
+from tilewright.tools.tensor_descriptor import TensorDescriptor

@@ -1,0 +1,31 @@
+"""Values that are made of other values: block pointers, tensor descriptors.
+
+A `structure` is a tuple of its parts, so that loops, branches and calls carry the run-time ones among them; where a
+tuple with other parts is made of it (`frontend.values.as_tuple`), `rebuilt` keeps its class.  `members` are its
+methods.  Tests: tests/lang/test_blocks.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from tilewright.language.tuples import tuple
+
+
+class structure(tuple):
+    """A tuple of parts with a meaning of its own."""
+
+    members: ClassVar[dict[str, Any]] = {}
+
+    @classmethod
+    def rebuilt(cls, items: Sequence[Any]) -> structure:
+        """The same kind of value of other parts."""
+        return cls(items)
+
+    def __getattr__(self, name: str) -> Any:
+        member = type(self).members.get(name)
+        if member is None:
+            raise AttributeError(f"a {type(self).__name__} has no attribute {name!r}; it has "
+                                 f"{', '.join(sorted(type(self).members))}")
+        return member.bind(self)

@@ -1,0 +1,1 @@
+"""Tools beside the language, under triton's names."""

@@ -1,0 +1,5 @@
+"""`TensorDescriptor` under triton's module name."""
+
+from tilewright.runtime.descriptor import TensorDescriptor
+
+__all__ = ["TensorDescriptor"]
