@@ -25,6 +25,7 @@ from tilewright.diagnostics import (
     TritonError,
     UnsupportedLanguageConstruct,
 )
+from tilewright.language.aggregates import aggregate
 from tilewright.runtime import knobs
 from tilewright.runtime.allocation import set_allocator
 from tilewright.runtime.arguments import MockTensor
@@ -55,9 +56,8 @@ __all__ = [
     "AutotunerError", "CompilationError", "CompileTimeAssertionFailure", "Config", "InterpreterError", "JITFunction",
     "KernelAssertionError", "KernelInterface", "MockTensor", "OutOfBoundsError",
     "OutOfResources", "TensorWrapper", "TritonError",
-    "UnsupportedLanguageConstruct", "__version__", "autotune", "cdiv", "constexpr_function", "heuristics", "jit",
-    "knobs", "language",
-    "next_power_of_2", "reinterpret", "set_allocator", "testing",
+    "UnsupportedLanguageConstruct", "__version__", "aggregate", "autotune", "cdiv", "constexpr_function", "heuristics",
+    "jit", "knobs", "language", "next_power_of_2", "reinterpret", "set_allocator", "testing",
 ]
 
 
