@@ -58,7 +58,11 @@ class Autotuner(KernelInterface):
         self.keys = list(key)
         self.reset_to_zero, self.restore_value = list(reset_to_zero), list(restore_value)
         self.pre_hook, self.post_hook = pre_hook, post_hook
+        # torch's compiler takes a tuner apart by these, in which triton says False for no hook
+        self.user_defined_pre_hook, self.user_defined_post_hook = pre_hook or False, post_hook or False
         self.prune = dict(prune_configs_by or {})
+        self.early_config_prune = self.prune.get("early_config_prune")
+        self.perf_model, self.configs_top_k = self.prune.get("perf_model"), self.prune.get("top_k", 1.0)
         self.cache: dict[tuple[Any, ...], Config] = {}
         self.configs_timings: dict[Config, list[float]] = {}
         self.best_config: Config | None = None
@@ -229,14 +233,14 @@ class Autotuner(KernelInterface):
 
     def _pruned(self, named: Mapping[str, Any], kwargs: Mapping[str, Any], grid: Any) -> list[Config]:
         configs = list(self.configs)
-        early, model = self.prune.get("early_config_prune"), self.prune.get("perf_model")
+        early, model = self.early_config_prune, self.perf_model
         if early is not None:
             configs = list(early(configs, dict(named), **kwargs, grid=grid, warmup=False))
             if not configs:
                 raise AutotunerError(f"early_config_prune of {self.__name__} left no config; return at least one")
         if model is None:
             return configs
-        top = self.prune.get("top_k", 1.0)
+        top = self.configs_top_k
         count = max(1, int(len(self.configs) * top) if isinstance(top, float) else top)
         if len(configs) <= count:
             return configs

@@ -72,6 +72,13 @@ class JITFunction(SourceFunction, KernelInterface):
         self.debug = debug
         self.launch_metadata = launch_metadata      # kept for launch hooks
         self._repr = repr
+        # torch's compiler puts others in their place, for the time in which it pickles a kernel
+        self.__globals__, self.used_global_vals = fn.__globals__, {}
+        self.repr: Callable[[Any], str] = repr or (lambda _: self.__name__)
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """What belongs to this process."""
         self._settings = knobs.snapshot()
         self._entries: dict[Any, Entry] = {}
         self._lock = ForkSafeLock()
@@ -333,7 +340,36 @@ class JITFunction(SourceFunction, KernelInterface):
     @property
     def src(self) -> str:
         """The source text from `def` on."""
+        return self._src
+
+    @cached_property
+    def _src(self) -> str:
         return self.source
+
+    @property
+    def cache_key(self) -> str:
+        """A hash of the source, of those of the functions that it calls, and of the globals that they read."""
+        import hashlib      # loads a large library that most processes do not need
+        guards = dependencies(self, [None] * len(self.params))
+        text = repr([(fn.src if isinstance(fn, JITFunction) else fn.source) for fn in guards.functions])
+        reads = repr(sorted((read.function, read.name, repr(read.value)) for read in guards.reads))
+        return hashlib.sha256(f"{text} {reads}".encode()).hexdigest()
+
+    # -- pickling -----------------------------------------------------------------------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a kernel is, without what it has been compiled to.
+
+        Python pickles a function by its name, under which there is the kernel: so torch takes `fn` out before.
+        """
+        of_this_process = {"_settings", "_entries", "_lock", "_native", "_is_used_again", "_is_read", "_bind",
+                           "specializer", "_eager", "_parsed"}
+        known = {"params": self.params, "arg_names": self.arg_names, "_src": self.src} if self.fn is not None else {}
+        return {name: value for name, value in {**self.__dict__, **known}.items() if name not in of_this_process}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._prepare()
 
     def settings(self) -> Mapping[str, Any]:
         """The knobs that count for a launch now."""

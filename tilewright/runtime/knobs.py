@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from tilewright.runtime import hooks
+
 
 @dataclass(frozen=True, slots=True)
 class Knob:
@@ -190,9 +192,15 @@ class Group:
         return name
 
     def __getattr__(self, attribute: str) -> Any:
+        if attribute in hooks.NAMES.get(self._name, ()):
+            return hooks.NoHooks(f"{self._name}.{attribute}")
         return read(self._knob(attribute))
 
     def __setattr__(self, attribute: str, value: Any) -> None:
+        if attribute in hooks.NAMES.get(self._name, ()):
+            if value is not None and not isinstance(value, hooks.NoHooks):
+                hooks.refuse(f"{self._name}.{attribute}")
+            return
         assign(self._knob(attribute), value)
 
     def __delattr__(self, attribute: str) -> None:
