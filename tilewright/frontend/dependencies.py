@@ -20,7 +20,7 @@ from tilewright.frontend.liveness import assigned_names
 from tilewright.language.function import ConstexprFunction, SourceFunction
 
 _MISSING = object()
-_CONSTANT_MODULES = ("tilewright", "math", "builtins")
+_CONSTANT_MODULES = ("tilewright", "triton", "math", "builtins")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -319,6 +319,11 @@ class ConstexprFunction:
     def __get__(self, obj: object, owner: type | None = None) -> Any:
         return self if obj is None else types.MethodType(self, obj)
 
+    @property
+    def src(self) -> str:
+        """The source text from `def` on."""
+        return SourceFunction(self.fn).source
+
     def __repr__(self) -> str:
         return f"<ConstexprFunction {self.__module__}.{self.__qualname__}>"
 

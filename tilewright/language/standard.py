@@ -13,7 +13,8 @@ from tilewright.language.builtin import builtin, tensor_member
 from tilewright.language.constexpr import constexpr, unwrap
 from tilewright.language.creation import zeros, zeros_like
 from tilewright.language.elementwise import maximum_of
-from tilewright.language.errors import LanguageTypeError
+from tilewright.language.errors import LanguageTypeError, LanguageValueError
+from tilewright.language.function import ConstexprFunction
 from tilewright.language.ordering import bitonic_merge, flip, sort, topk
 from tilewright.language.reduction import argmax, argmin, max, min, reduce_or, sum, xor_sum
 from tilewright.language.scans import cumprod, cumsum
@@ -51,6 +52,14 @@ def _ceiling_quotient(builder: Builder, x: Any, div: Any) -> tensor:
     if quotient.dtype.is_int_signed():
         rounds_up = rounds_up & ((to_tensor(builder, x) < 0) == (to_tensor(builder, div) < 0))
     return quotient + rounds_up.to(quotient.dtype)  # type: ignore[no-any-return]
+
+
+@ConstexprFunction
+def _log2(size: int) -> int:
+    """The exponent of a power of two (torch's kernels take it from here)."""
+    if size < 1 or size & (size - 1):
+        raise LanguageValueError(f"{size} is no power of two")
+    return size.bit_length() - 1
 
 
 @builtin
