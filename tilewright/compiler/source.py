@@ -82,5 +82,15 @@ class ASTSource:
 
         The arguments are those that triton takes; only `options` counts, since tile IR is the same for all targets.
         """
-        lowered = lower(self.fn, Signature(self.args()), options.compiled_with())
+        args = self.args()
+        lowered = lower(self.fn, Signature(args), options.compiled_with())
+        slots = [name for name, arg in args.items() for _ in range(_count(arg))]
+        self.fn.found_written.update(slots[slot] for slot in lowered.written.params)
         return ModuleView(self.name, lowered.module)
+
+
+def _count(arg: Arg) -> int:
+    """How many parameters of the compiled function an argument becomes."""
+    if isinstance(arg, TupleArg):
+        return sum(map(_count, arg.items))
+    return 0 if isinstance(arg, ConstantArg) else 1

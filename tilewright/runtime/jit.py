@@ -73,7 +73,9 @@ class JITFunction(SourceFunction, KernelInterface):
         self.launch_metadata = launch_metadata      # kept for launch hooks
         self._repr = repr
         # torch's compiler puts others in their place, for the time in which it pickles a kernel
-        self.__globals__, self.used_global_vals = fn.__globals__, {}
+        self.__globals__ = fn.__globals__
+        self.used_global_vals: dict[Any, Any] = {}
+        self.found_written: set[str] = set()        # parameters that some specialisation of it may write
         self.repr: Callable[[Any], str] = repr or (lambda _: self.__name__)
         self._prepare()
 
@@ -267,6 +269,8 @@ class JITFunction(SourceFunction, KernelInterface):
                           DEVICES.store(settings), lambda: DEVICES.compiler_key(settings),
                           reads=not settings["always_compile"], check=settings["check"])
             entry = self._entries[key] = Entry(build)
+            names = self.specializer.slot_names(split.atoms)
+            self.found_written.update(names[slot] for slot in entry.written.params)
             return entry
 
     def _finished(self, entry: Entry, facts: Facts, values: Sequence[Any], split: Split) -> CompiledKernel:
@@ -349,7 +353,7 @@ class JITFunction(SourceFunction, KernelInterface):
     @property
     def cache_key(self) -> str:
         """A hash of the source, of those of the functions that it calls, and of the globals that they read."""
-        import hashlib      # loads a large library that most processes do not need
+        import hashlib  # loads a large library that most processes do not need
         guards = dependencies(self, [None] * len(self.params))
         text = repr([(fn.src if isinstance(fn, JITFunction) else fn.source) for fn in guards.functions])
         reads = repr(sorted((read.function, read.name, repr(read.value)) for read in guards.reads))
