@@ -31,11 +31,11 @@ from tilewright.runtime.interpreted import InterpretedKernel
 from tilewright.runtime.launch import CompiledKernel, Facts, check_devices, check_writable, facts_of
 from tilewright.runtime.launch_options import NAMES, make_options, unknown_keyword
 from tilewright.runtime.locks import ForkSafeLock
-from tilewright.runtime.native_launch import NativeLauncher, is_possible
 from tilewright.runtime.specialize import Specializer, Split, typed
 
 if TYPE_CHECKING:
     from tilewright.interpret.eager_run import EagerProgram
+    from tilewright.runtime.native_launch import NativeLauncher
 
 
 class Entry:
@@ -173,6 +173,7 @@ class JITFunction(SourceFunction, KernelInterface):
 
     def _native_launcher(self) -> NativeLauncher | None:
         """The kernel's native launcher, which takes over `kernel[grid]`; None where there is none."""
+        from tilewright.runtime.native_launch import NativeLauncher, is_possible  # by kernels launched more than once
         launchers = DEVICES.cpu(self.settings()).launchers()
         if launchers is None or not is_possible(self.params):
             return None
