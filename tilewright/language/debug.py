@@ -42,8 +42,13 @@ def static_assert(cond: Any, msg: Any = "", /, *, _builder: Builder) -> None:
 def static_print(*values: Any, sep: Any = " ", end: Any = "\n", file: Any = None, flush: Any = False,
                  _builder: Builder) -> None:
     """Print while the kernel is compiled, as Python's print does; a tensor shows as its type and shape."""
-    shown = [str(unwrap(v)) for v in values]
-    builtins.print(*shown, sep=unwrap(sep), end=unwrap(end), file=unwrap(file) or sys.stdout, flush=bool(unwrap(flush)))
+    shown = [v.type_text() if isinstance(v, tensor) else str(v) for v in map(unwrap, values)]
+
+    def say() -> None:
+        builtins.print(*shown, sep=unwrap(sep), end=unwrap(end), file=unwrap(file) or sys.stdout,
+                       flush=bool(unwrap(flush)))
+
+    _builder.tell(say)
 
 
 @builtin
