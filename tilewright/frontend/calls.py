@@ -17,7 +17,7 @@ from tilewright.frontend.python_builtins import PYTHON_CALLS, call_python
 from tilewright.frontend.scope import is_namedtuple_class
 from tilewright.frontend.values import as_tuple, from_python, is_static, spelled, to_python, type_name
 from tilewright.frontend.wording import plural, suggestion
-from tilewright.language import core, debug
+from tilewright.language import core
 from tilewright.language.core import base_type, constexpr, dtype, is_builtin
 from tilewright.language.errors import LanguageTypeError
 from tilewright.language.function import ConstexprFunction, Param, ParamKind, SourceFunction
@@ -30,9 +30,6 @@ def call_value(builder: GraphBuilder, callee: Any, args: Arguments, kwargs: Keyw
     """The value of `callee(*args, **kwargs)`."""
     if isinstance(callee, constexpr):
         callee = callee.value
-    if callee is debug.static_print:
-        builder.tell(lambda: callee.call(builder, args, kwargs))
-        return None
     if is_builtin(callee):
         return from_python(callee.call(builder, args, kwargs))
     if isinstance(callee, SourceFunction):
