@@ -26,7 +26,7 @@ from tilewright.runtime.build import Build
 from tilewright.runtime.devices import DEVICES
 from tilewright.runtime.grid import Grid, normalise
 from tilewright.runtime.hooks import HOOKS, JitFunctionInfo, LazyDict
-from tilewright.runtime.interface import KernelInterface
+from tilewright.runtime.interface import KernelInterface, in_torch_graph
 from tilewright.runtime.interpreted import InterpretedKernel
 from tilewright.runtime.launch import CompiledKernel, Facts, check_devices, check_writable, facts_of
 from tilewright.runtime.launch_options import NAMES, make_options, unknown_keyword
@@ -84,11 +84,16 @@ class JITFunction(SourceFunction, KernelInterface):
     # -- launching --------------------------------------------------------------------------------------------------
 
     def __getitem__(self, grid: Any) -> Callable[..., CompiledKernel | None]:
+        if in_torch_graph():
+            return super().__getitem__(grid)
         return self._bind(self, grid)
 
     def run(self, *args: Any, grid: Any, warmup: bool = False,
             **kwargs: Any) -> CompiledKernel | InterpretedKernel | None:
         """Launch as `kernel[grid](*args, **kwargs)` does; `warmup=True` compiles only."""
+        if in_torch_graph():
+            self.launch_in_graph(self, grid, args, kwargs)
+            return None
         return self.warmup(*args, grid=grid, **kwargs) if warmup else self._bind(self, grid)(*args, **kwargs)
 
     def warmup(self, *args: Any, grid: Any = None, **kwargs: Any) -> CompiledKernel | InterpretedKernel | None:
@@ -236,30 +241,36 @@ class JITFunction(SourceFunction, KernelInterface):
 
     # -- compiling --------------------------------------------------------------------------------------------------
 
+    def written_by(self, *args: Any, **kwargs: Any) -> tuple[frozenset[str], bool]:
+        """The parameters that a launch with these arguments may write through, and whether it may write elsewhere.
+
+        Elements of tuples are `name[0]`; dtypes stand for tensors.  Makes tile IR, and no machine code.
+        """
+        values, given = self.bind(args, kwargs)
+        split = self.specializer.split(values, mock=True)
+        written, names = self._entry(values, given, split).written, self.slot_names(split)
+        return frozenset(names[slot] for slot in written.params), written.anything
+
     def _compiled(self, values: Sequence[Any], given: Mapping[str, Any], split: Split,
                   warmup: bool = False) -> CompiledKernel | None:
         """The kernel for these arguments, from the cache or compiled now; None if a hook wants no compilation."""
-        key = self._key(split, given)
-        entry = self._entries.get(key)
-        if entry is None or not entry.guards.hold():
-            entry = self._found(key, values, given, split)
+        entry = self._entry(values, given, split)
         facts = facts_of(split.pointers, entry.written)
         kernel = entry.kernels.get(facts)
         if kernel is not None:
             return kernel
         if not HOOKS.watches_compilations:
             return self._finished(entry, facts, values, split)
-        told = self._told(key, split, values, given, warmup)
+        told = self._told(split, values, given, warmup)
         if HOOKS.before_compiling(told):
             return None
         kernel = self._finished(entry, facts, values, split)
         HOOKS.after_compiling(told)
         return kernel
 
-    def _told(self, key: Any, split: Split, values: Sequence[Any], given: Mapping[str, Any],
-              warmup: bool) -> Mapping[str, Any]:
+    def _told(self, split: Split, values: Sequence[Any], given: Mapping[str, Any], warmup: bool) -> Mapping[str, Any]:
         """What the hooks of the compiler are told of a compilation."""
-        options = self.options(given)
+        key, options = self._key(split, given), self.options(given)
         rules = self.specializer.rules
         signature = {r.name: "constexpr" if a[0] == "=" else a.removesuffix("D") if isinstance(a, str) else a
                      for r, a in zip(rules, split.atoms, strict=True)}
@@ -271,6 +282,14 @@ class JITFunction(SourceFunction, KernelInterface):
                 "fn": JitFunctionInfo(self.fn.__module__, self.__name__, self),
                 "compile": {"key": repr(key), "signature": signature, "constants": constants, **chosen},
                 "is_manual_warmup": warmup}
+
+    def _entry(self, values: Sequence[Any], given: Mapping[str, Any], split: Split) -> Entry:
+        """What is known of these arguments' key."""
+        key = self._key(split, given)
+        entry = self._entries.get(key)
+        if entry is None or not entry.guards.hold():
+            entry = self._found(key, values, given, split)
+        return entry
 
     @staticmethod
     def _key(split: Split, given: Mapping[str, Any]) -> Any:
@@ -375,10 +394,7 @@ class JITFunction(SourceFunction, KernelInterface):
 
     def slot_names(self, split: Split) -> list[str]:
         """The parameter that each slot belongs to; elements of tuples are `name[0]`."""
-        names: list[str] = []
-        for rule, atom in zip(self.specializer.rules, split.atoms, strict=True):
-            _add_slot_names(rule.name, atom, names)
-        return names
+        return self.specializer.slot_names(split.atoms)
 
 
 def _bind_in_python(kernel: JITFunction, grid: Any) -> Callable[..., CompiledKernel | None]:
@@ -392,12 +408,6 @@ def _bind_in_python(kernel: JITFunction, grid: Any) -> Callable[..., CompiledKer
     return launch
 
 
-def _add_slot_names(name: str, atom: Any, names: list[str]) -> None:
-    if isinstance(atom, str):
-        names.append(name)
-    elif atom[0] == "tuple":
-        for index, item in enumerate(atom[2:]):
-            _add_slot_names(f"{name}[{index}]", item, names)
 
 
 def _options_key(given: Mapping[str, Any]) -> tuple[Any, ...]:
