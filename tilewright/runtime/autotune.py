@@ -98,12 +98,12 @@ class Autotuner(KernelInterface):
             self._before(named, reset_only=True)
         if config.pre_hook is not None:
             config.pre_hook({**named, **config.all_kwargs()})
-        return self.fn.run(*args, grid=grid, **kwargs, **config.all_kwargs())
+        return self.fn.run(*args, grid=grid, **kwargs, **_set_by(config, kwargs))
 
     def warmup(self, *args: Any, grid: Any = None, **kwargs: Any) -> list[Any]:
         """Compile every config that pruning leaves, and launch nothing."""
         named = {**dict(zip(self.arg_names, args)), **kwargs}
-        return [self.fn.run(*args, grid=grid, warmup=True, **kwargs, **config.all_kwargs())
+        return [self.fn.run(*args, grid=grid, warmup=True, **kwargs, **_set_by(config, kwargs))
                 for config in self._pruned(named, kwargs, grid)]
 
     def _chosen(self, args: Sequence[Any], kwargs: Mapping[str, Any], named: Mapping[str, Any],
@@ -160,7 +160,7 @@ class Autotuner(KernelInterface):
                   grid: Any) -> CompiledKernel | None:
         """The kernel of a config; None if it cannot be built for lack of resources."""
         try:
-            made = self.fn.run(*args, grid=grid, warmup=True, **kwargs, **config.all_kwargs())
+            made = self.fn.run(*args, grid=grid, warmup=True, **kwargs, **_set_by(config, kwargs))
         except (OutOfResources, CompileTimeAssertionFailure):
             return None
         return made if isinstance(made, CompiledKernel) else None
@@ -178,7 +178,7 @@ class Autotuner(KernelInterface):
         def call() -> None:
             error: Exception | None = None
             try:
-                self.fn.run(*args, grid=grid, **kwargs, **config.all_kwargs())
+                self.fn.run(*args, grid=grid, **kwargs, **_set_by(config, kwargs))
             except Exception as raised:
                 error = raised
                 raise
@@ -242,6 +242,11 @@ class Autotuner(KernelInterface):
             return configs
         costs = {config: model(**{**named, **kwargs, **config.all_kwargs()}) for config in configs}
         return sorted(configs, key=costs.__getitem__)[:count]
+
+
+def _set_by(config: Config, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The keywords that a config adds to those of a launch, whose options have the last word."""
+    return {name: value for name, value in config.all_kwargs().items() if name in config.kwargs or name not in kwargs}
 
 
 def _zero(tensor: Any) -> None:
