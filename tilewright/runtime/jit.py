@@ -11,6 +11,7 @@ Tests: tests/runtime/test_jit.py, tests/errors/launch.
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -324,6 +325,11 @@ class JITFunction(SourceFunction, KernelInterface):
     @cached_property
     def arg_names(self) -> list[str]:
         return [p.name for p in self.params]
+
+    @cached_property
+    def signature(self) -> inspect.Signature:
+        """The parameters as `inspect` describes them."""
+        return inspect.signature(self.fn)
 
     @cached_property
     def _is_variadic(self) -> bool:
