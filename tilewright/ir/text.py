@@ -45,7 +45,7 @@ _BARE_WORD = re.compile(r"[A-Za-z_]\w*")
 _QUIET_NAN = 0x7FF8000000000000
 # words in front of the regions of an op; `do` for all others
 _REGION_WORDS: Mapping[str, tuple[str, ...]] = {
-    "if": ("then", "else"), "while": ("before", "do"), "reduce": ("with",), "scan": ("with",)}
+    "if": ("then", "else"), "while": ("before", "do"), "reduce": ("with",), "scan": ("with",), "map": ("with",)}
 
 
 def region_word(op_name: str, index: int) -> str:

@@ -32,8 +32,10 @@ from tilewright.language.descriptors import (
     tensor_descriptor,
 )
 from tilewright.language.dot import dot
+from tilewright.language.dot_scaled import dot_scaled
 from tilewright.language.elementwise import PropagateNan, add, clamp, maximum, minimum, mul, sub, where
 from tilewright.language.hints import max_constancy, max_contiguous, multiple_of
+from tilewright.language.mapping import inline_asm_elementwise, map_elementwise
 from tilewright.language.math import (
     abs,
     ceil,
@@ -127,18 +129,18 @@ __all__ = [
     "atomic_or", "atomic_store", "atomic_xchg", "atomic_xor", "base_type", "base_value", "bfloat16", "bitonic_merge",
     "block_pointer", "block_type", "broadcast", "broadcast_to", "cast", "cat", "cdiv", "ceil", "clamp", "condition",
     "const", "constexpr", "constexpr_type", "core", "cos", "cumprod", "cumsum", "debug_barrier", "device_assert",
-    "device_print", "div_rn", "dot", "dtype", "erf", "exp", "exp2", "expand_dims", "extra", "fdiv", "flip",
-    "float8e4b8", "float8e4b15", "float8e4nv", "float8e5", "float8e5b16", "float16", "float32", "float64", "floor",
-    "fma", "full", "gather", "histogram", "int1", "int8", "int16", "int32", "int64", "interleave", "join", "load",
-    "load_tensor_descriptor", "log", "log2", "make_block_ptr", "make_tensor_descriptor", "math", "max", "max_constancy",
-    "max_contiguous", "maximum", "min", "minimum", "mul", "multiple_of", "num_programs", "pair_uniform_to_normal",
-    "permute", "philox", "philox_impl", "pi32_t", "pointer_type", "program_id", "rand", "rand4x", "randint",
-    "randint4x", "randn", "randn4x", "random", "range", "ravel", "reduce", "reduce_or", "reshape", "rsqrt", "semantic",
-    "sigmoid", "sin", "softmax", "sort", "split", "sqrt", "sqrt_rn", "squeeze", "standard", "static_assert",
-    "static_print", "static_range", "store", "store_tensor_descriptor", "str_to_ty", "structure", "sub", "sum",
-    "swizzle2d", "tensor", "tensor_descriptor", "to_tensor", "topk", "trans", "tuple", "tuple_type", "uint8", "uint16",
-    "uint32", "uint64", "uint_to_uniform_float", "umulhi", "unsqueeze", "view", "void", "where", "xor_sum", "zeros",
-    "zeros_like",
+    "device_print", "div_rn", "dot", "dot_scaled", "dtype", "erf", "exp", "exp2", "expand_dims", "extra", "fdiv",
+    "flip", "float8e4b8", "float8e4b15", "float8e4nv", "float8e5", "float8e5b16", "float16", "float32", "float64",
+    "floor", "fma", "full", "gather", "histogram", "inline_asm_elementwise", "int1", "int8", "int16", "int32", "int64",
+    "interleave", "join", "load", "load_tensor_descriptor", "log", "log2", "make_block_ptr", "make_tensor_descriptor",
+    "map_elementwise", "math", "max", "max_constancy", "max_contiguous", "maximum", "min", "minimum", "mul",
+    "multiple_of", "num_programs", "pair_uniform_to_normal", "permute", "philox", "philox_impl", "pi32_t",
+    "pointer_type", "program_id", "rand", "rand4x", "randint", "randint4x", "randn", "randn4x", "random", "range",
+    "ravel", "reduce", "reduce_or", "reshape", "rsqrt", "semantic", "sigmoid", "sin", "softmax", "sort", "split",
+    "sqrt", "sqrt_rn", "squeeze", "standard", "static_assert", "static_print", "static_range", "store",
+    "store_tensor_descriptor", "str_to_ty", "structure", "sub", "sum", "swizzle2d", "tensor", "tensor_descriptor",
+    "to_tensor", "topk", "trans", "tuple", "tuple_type", "uint8", "uint16", "uint32", "uint64", "uint_to_uniform_float",
+    "umulhi", "unsqueeze", "view", "void", "where", "xor_sum", "zeros", "zeros_like",
 ]
 
 

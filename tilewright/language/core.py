@@ -38,6 +38,7 @@ from tilewright.language.descriptors import (
     tensor_descriptor,
 )
 from tilewright.language.dot import dot
+from tilewright.language.dot_scaled import dot_scaled
 from tilewright.language.elementwise import PropagateNan, add, clamp, maximum, minimum, mul, sub, where
 from tilewright.language.errors import (
     IncompatibleTypeErrorImpl,
@@ -48,6 +49,7 @@ from tilewright.language.errors import (
     NotYetImplementedError,
 )
 from tilewright.language.hints import max_constancy, max_contiguous, multiple_of
+from tilewright.language.mapping import inline_asm_elementwise, map_elementwise
 from tilewright.language.memory_ops import load, store
 from tilewright.language.ordering import bitonic_merge, flip, gather, histogram, sort, topk
 from tilewright.language.pending import PENDING
@@ -159,6 +161,7 @@ __all__ = [
     "device_assert",
     "device_print",
     "dot",
+    "dot_scaled",
     "dtype",
     "expand_dims",
     "flip",
@@ -175,6 +178,7 @@ __all__ = [
     "gather",
     "get_int_dtype",
     "histogram",
+    "inline_asm_elementwise",
     "int1",
     "int8",
     "int16",
@@ -188,6 +192,7 @@ __all__ = [
     "load_tensor_descriptor",
     "make_block_ptr",
     "make_tensor_descriptor",
+    "map_elementwise",
     "max_constancy",
     "max_contiguous",
     "maximum",

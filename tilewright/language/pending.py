@@ -14,9 +14,7 @@ from tilewright.language.errors import NotYetImplementedError
 
 # name: what can be done meanwhile ("" if nothing)
 _NAMES: dict[str, str] = {
-    "atomic_poll": "",
-    "dot_scaled": "", "map_elementwise": "write the tile operations directly",
-    "inline_asm_elementwise": "", "expect_zero": "", "aggregate_replace": "",
+    "atomic_poll": "", "expect_zero": "", "aggregate_replace": "",
 }
 _METHODS = ("atomic_poll",)
 

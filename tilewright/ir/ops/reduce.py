@@ -1,4 +1,4 @@
-"""Reductions and scans with a combine region, and the matrix product."""
+"""Reductions, scans and maps with a region on elements, and the matrix product."""
 
 from __future__ import annotations
 
@@ -93,6 +93,21 @@ TABLE.add(OpRow("scan", (Operand("inputs", variadic=True),), _infer_scan, _scan,
                 "the region is taken to be associative, not to be commutative", "semantics of tl.associative_scan",
                 attributes=(Attribute("axis", int), Attribute("reverse", bool, False, required=False)), regions=1,
                 bound=ErrorBound(sum_eps=8)))
+
+
+def _infer_map(types: Sequence[Type], attrs: Attrs, regions: Sequence[Block]) -> tuple[Type, ...]:
+    require(len(types) >= 1 and all(isinstance(t, Tile) for t in types), "maps one or more tiles")
+    require(all(shape_of(t) == shape_of(types[0]) for t in types), "the tiles differ in shape")
+    (region,) = regions
+    require([a.type for a in region.args] == [element_of(t) for t in types], "the region takes an element a tile")
+    yielded = [v.type for v in region.terminator.operands]
+    require(not any(isinstance(t, Tile) for t in yielded), "the region yields scalars")
+    return tuple(make_type(shape_of(types[0]), element_of(t)) for t in yielded)
+
+
+TABLE.add(OpRow("map", (Operand("inputs", variadic=True),), _infer_map,
+                lambda call: call.machine.run_region(call.regions[0], call.args),
+                "the region's results for each element", "semantics of tl.map_elementwise", regions=1))
 
 # operand element -> accumulator elements
 _DOT_TYPES: dict[str, tuple[Any, ...]] = {

@@ -31,7 +31,7 @@ from tilewright.targets.llvm.types import I64, PTR, Value, constant
 HANDLERS: Mapping[str, Handler] = {
     "store": Walker.store, "reduce": reduce.lower, "scan": scan.lower, "dot": dot.lower,
     "cat": rearrange.cat, "atomic_rmw": atomic.lower, "atomic_cas": atomic.lower,
-    "gather": rearrange.gather, "sort": order.sort, "histogram": order.histogram,
+    "gather": rearrange.gather, "map": rearrange.map_elements, "sort": order.sort, "histogram": order.histogram,
     "for": control.lower_for, "while": control.lower_while, "if": control.lower_if,
     "device_print": debug.device_print, "device_assert": debug.device_assert, "assume": debug.assume,
 }

@@ -1,4 +1,4 @@
-"""Rearrangements that are not a change of index known now: `cat`, `gather`.
+"""Tiles that are made in one pass: `cat`, `gather`, `map`.
 
 Tests: tests/targets/cpu/test_shapes.py, tests/conform/test_order.py.
 """
@@ -14,6 +14,7 @@ from tilewright.targets.cpu.evaluate import Evaluator, Index
 from tilewright.targets.cpu.fuse import Walker
 from tilewright.targets.cpu.lanes import Lane, integer, vector
 from tilewright.targets.cpu.nest import Nest
+from tilewright.targets.cpu.reduce import combine
 from tilewright.targets.cpu.state import Buffer
 from tilewright.targets.llvm.types import Value as LlvmValue
 
@@ -77,3 +78,22 @@ def _write(walker: Walker, part: Value, start: int, axis: int, target: Buffer) -
         return ()
 
     walker.nest([part], shape, walker.prepare([part], shape), emit)
+
+
+def map_elements(walker: Walker, op: Op) -> None:
+    """A region on each element; an `if` in it is a choice between both results."""
+    shape = shape_of(op.operands[0].type)
+    fused = walker.prepare(op.operands, shape)
+    results = [walker.kernel.new_buffer(r.type) for r in op.results]
+
+    def body(e: Evaluator, at: Index) -> None:
+        for lane, buffer in zip(combine(e, op.regions[0], [e.at(v, at) for v in op.operands]), results, strict=True):
+            access.store_lane(e, e.buffer_pointer(buffer, at), lane, None)
+
+    def emit(nest: Nest) -> Sequence[LlvmValue]:
+        walker.iterate(nest, body)
+        return ()
+
+    walker.nest(op.operands, shape, fused, emit)
+    for value, buffer in zip(op.results, results, strict=True):
+        walker.own(value, buffer)

@@ -323,5 +323,5 @@ def _run(e: Elementwise, block: Block, values: dict[Value, Lane]) -> Lanes:
         elif op.row.elementwise and op.name != "ptr_add":
             values[op.result] = e.apply(op, [values[v] for v in op.operands])
         else:
-            raise CompilationError(f"a combine function cannot use {op.name}", op.loc)
+            raise CompilationError(f"on the CPU a function of elements cannot use {op.name}", op.loc)
     return [values[v] for v in block.terminator.operands]
