@@ -149,7 +149,12 @@ class BadAccess:
     @property
     def index(self) -> int:
         """The element that was accessed, counted from the argument's pointer."""
-        return (self.address - self.pointer) // self.element_bytes
+        return self._distance // self.element_bytes
+
+    @property
+    def _distance(self) -> int:
+        """Bytes from the argument's pointer; addresses wrap at 2**64, so it is below 2**63 either way."""
+        return (self.address - self.pointer + 2**63) % 2**64 - 2**63
 
     @property
     def elements(self) -> range:
@@ -158,7 +163,7 @@ class BadAccess:
         return range(first, first + max(0, self.high - self.low) // self.element_bytes)
 
     def __str__(self) -> str:
-        rest, has = (self.address - self.pointer) % self.element_bytes, self.elements
+        rest, has = self._distance % self.element_bytes, self.elements
         off = f" + {rest} byte{'s' if rest > 1 else ''}" if rest else ""
         bounds = f"whose elements {has[0]} to {has[-1]} are in bounds" if has else "which has no element"
         return f"{self.access} out of bounds: element {self.index}{off} of {self.argument!r}, {bounds}"

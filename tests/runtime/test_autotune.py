@@ -238,3 +238,14 @@ def test_cached_results_on_disk_are_not_promised():
         warnings.simplefilter("always")
         tuned(cache_results=True)
     assert "kept for this process only" in str(caught[0].message)
+
+
+def test_tensors_in_tuples_are_put_back() -> None:
+    @triton.autotune([triton.Config({"STEP": 1}), triton.Config({"STEP": 1}, num_warps=2)], key=[], warmup=1, rep=1)
+    @triton.jit
+    def increment(out, STEP: tl.constexpr):
+        tl.store(out[1], tl.load(out[1]) + STEP)
+
+    x, y = np.zeros(1, np.float32), np.zeros(1, np.float32)
+    increment[(1,)]((x, y))
+    assert (x[0], y[0]) == (0, 1)

@@ -17,7 +17,7 @@ from tilewright.frontend.python_builtins import PYTHON_CALLS, call_python
 from tilewright.frontend.scope import is_namedtuple_class
 from tilewright.frontend.values import as_tuple, from_python, is_static, spelled, to_python, type_name
 from tilewright.frontend.wording import plural, suggestion
-from tilewright.language import core, debug
+from tilewright.language import core
 from tilewright.language.core import base_type, constexpr, dtype, is_builtin
 from tilewright.language.errors import LanguageTypeError
 from tilewright.language.function import ConstexprFunction, Param, ParamKind, SourceFunction
@@ -30,15 +30,17 @@ def call_value(builder: GraphBuilder, callee: Any, args: Arguments, kwargs: Keyw
     """The value of `callee(*args, **kwargs)`."""
     if isinstance(callee, constexpr):
         callee = callee.value
-    if callee is debug.static_print:
-        builder.tell(lambda: callee.call(builder, args, kwargs))
-        return None
     if is_builtin(callee):
         return from_python(callee.call(builder, args, kwargs))
     if isinstance(callee, SourceFunction):
         return builder.call_function(callee, args, kwargs)
+    if isinstance(callee, types.MethodType) and isinstance(callee.__func__, ConstexprFunction) and isinstance(
+            callee.__self__, core.structure):       # it may look at the run-time fields' types
+        return _at_compile_time(callee.__func__, args, kwargs, (callee.__self__,))
     if isinstance(callee, types.MethodType) and isinstance(callee.__func__, SourceFunction | ConstexprFunction):
         return call_value(builder, callee.__func__, (callee.__self__, *args), kwargs)
+    if isinstance(callee, type) and issubclass(callee, core.aggregate_value):
+        return callee.construct(builder, args, kwargs)
     if isinstance(callee, type) and not _is_python_call(callee):
         return _construct(callee, args, kwargs)
     if _is_python_call(callee):
@@ -89,11 +91,11 @@ def _python(name: str, position: int | str, value: Any) -> Any:
     return to_python(value)
 
 
-def _at_compile_time(callee: Callable[..., Any], args: Arguments, kwargs: Keywords) -> Any:
+def _at_compile_time(callee: Callable[..., Any], args: Arguments, kwargs: Keywords, first: Arguments = ()) -> Any:
     name = getattr(callee, "__name__", str(callee))
     plain = [_python(name, i, v) for i, v in enumerate(args)]
     named = {k: _python(name, k, v) for k, v in kwargs.items()}
-    return from_python(callee(*plain, **named))
+    return from_python(callee(*first, *plain, **named))
 
 
 def _not_callable(callee: Any) -> str:

@@ -25,6 +25,7 @@ from tilewright.interpret.eager import EagerBuilder, EagerMachine, EagerValue
 from tilewright.interpret.instrument import Instrumented, instrument
 from tilewright.interpret.memory import Extent, Memory
 from tilewright.interpret.steps import Steps
+from tilewright.interpret.tracing import Tracing
 from tilewright.ir.types import Pointer, storage_dtype
 from tilewright.language.core import tensor
 from tilewright.language.function import SourceFunction
@@ -47,9 +48,13 @@ class EagerProgram:
         launch = _Launch(self._code, options, machine)
         patterns = iter(slots)
         values = {name: entry_value(arg, patterns, launch.builder) for name, arg in signature.args.items()}
-        for program in range(grid[0] * grid[1] * grid[2]):
-            machine.program = np.array([program], np.int64)
-            launch.call(self.fn, values)
+        launch.tracing.begin()
+        try:
+            for program in range(grid[0] * grid[1] * grid[2]):
+                machine.program = np.array([program], np.int64)
+                launch.call(self.fn, values)
+        finally:
+            launch.tracing.end()
 
     def _code(self, fn: SourceFunction) -> Instrumented:
         code = self._instrumented.get(fn)
@@ -65,6 +70,7 @@ class _Launch:
         self._code = code
         self._any_global = dict(options.extra).get("allow_non_constexpr_globals", False)
         recorder = GraphBuilder(options, DeviceFunctions(self._any_global).call)
+        self.tracing = Tracing()
         self.builder = EagerBuilder(options, machine, self._call, recorder)
 
     def _call(self, fn: SourceFunction, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -73,9 +79,9 @@ class _Launch:
     def call(self, fn: SourceFunction, values: Mapping[str, Any]) -> Any:
         """Run `fn` with a value for each parameter."""
         code = self._code(fn)
-        steps = Steps(code, self.builder, self._any_global)
+        steps = Steps(code, self.builder, self.tracing, self._any_global)
         try:
-            return code.function(steps, *values.values())
+            return self.tracing.user_code(code.function, steps, *values.values())
         except UnboundLocalError as error:
             raise _undefined(steps, error) from error
         except RecursionError as error:

@@ -30,8 +30,12 @@ class Builtin:
         self.__triton_builtin__ = True
         self.function = function
         self.name = name or function.__name__
-        full = inspect.signature(function)
-        self.__signature__ = full.replace(parameters=[p for n, p in full.parameters.items() if n != "_builder"])
+
+    @functools.cached_property
+    def __signature__(self) -> inspect.Signature:
+        """What users may pass; made when it is first asked for, since importing makes hundreds of builtins."""
+        full = inspect.signature(self.function)
+        return full.replace(parameters=[p for n, p in full.parameters.items() if n != "_builder"])
 
     def call(self, builder: Builder, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> Any:
         """The meaning of a call with these arguments; a wrong argument list is the user's error."""

@@ -14,7 +14,7 @@ from tilewright.language.errors import NotYetImplementedError
 
 # name: what can be done meanwhile ("" if nothing)
 _NAMES: dict[str, str] = {
-    "atomic_poll": "", "expect_zero": "", "aggregate_replace": "",
+    "atomic_poll": "", "expect_zero": "",
 }
 _METHODS = ("atomic_poll",)
 

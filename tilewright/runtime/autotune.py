@@ -25,7 +25,7 @@ from tilewright.diagnostics import AutotunerError, CompileTimeAssertionFailure, 
 from tilewright.runtime.arguments import CPU, Pointer, Readers
 from tilewright.runtime.bench import times_of
 from tilewright.runtime.config import Config
-from tilewright.runtime.interface import KernelInterface
+from tilewright.runtime.interface import KernelInterface, in_torch_graph
 from tilewright.runtime.launch import CompiledKernel
 
 QUANTILES = (0.5, 0.2, 0.8)
@@ -84,6 +84,8 @@ class Autotuner(KernelInterface):
 
     def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
         """Launch with the best config, after finding it if the key is new."""
+        if in_torch_graph():
+            return self.launch_in_graph(self, grid, args, kwargs)
         if warmup:
             return self.warmup(*args, grid=grid, **kwargs)
         named = {**dict(zip(self.arg_names, args)), **kwargs}

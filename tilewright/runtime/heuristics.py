@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tilewright.runtime.interface import KernelInterface
+from tilewright.runtime.interface import KernelInterface, in_torch_graph
 
 Rule = Callable[[Mapping[str, Any]], Any]
 
@@ -34,6 +34,8 @@ class Heuristics(KernelInterface):
 
     def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
         """Compute the values, then run the kernel."""
+        if in_torch_graph():
+            return self.launch_in_graph(self, grid, args, kwargs)
         seen = {**dict(zip(self.arg_names, args)), **kwargs, "grid": grid, "warmup": warmup}
         for name, rule in self.values.items():
             seen[name] = kwargs[name] = rule(seen)

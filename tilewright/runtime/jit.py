@@ -25,16 +25,16 @@ from tilewright.runtime import knobs
 from tilewright.runtime.build import Build
 from tilewright.runtime.devices import DEVICES
 from tilewright.runtime.grid import Grid, normalise
-from tilewright.runtime.interface import KernelInterface
+from tilewright.runtime.interface import KernelInterface, in_torch_graph
 from tilewright.runtime.interpreted import InterpretedKernel
 from tilewright.runtime.launch import CompiledKernel, Facts, check_devices, check_writable, facts_of
 from tilewright.runtime.launch_options import NAMES, make_options, unknown_keyword
 from tilewright.runtime.locks import ForkSafeLock
-from tilewright.runtime.native_launch import NativeLauncher, is_possible
 from tilewright.runtime.specialize import Specializer, Split, typed
 
 if TYPE_CHECKING:
     from tilewright.interpret.eager_run import EagerProgram
+    from tilewright.runtime.native_launch import NativeLauncher
 
 
 class Entry:
@@ -82,11 +82,16 @@ class JITFunction(SourceFunction, KernelInterface):
     # -- launching --------------------------------------------------------------------------------------------------
 
     def __getitem__(self, grid: Any) -> Callable[..., CompiledKernel | None]:
+        if in_torch_graph():
+            return super().__getitem__(grid)
         return self._bind(self, grid)
 
     def run(self, *args: Any, grid: Any, warmup: bool = False,
             **kwargs: Any) -> CompiledKernel | InterpretedKernel | None:
         """Launch as `kernel[grid](*args, **kwargs)` does; `warmup=True` compiles only."""
+        if in_torch_graph():
+            self.launch_in_graph(self, grid, args, kwargs)
+            return None
         return self.warmup(*args, grid=grid, **kwargs) if warmup else self._bind(self, grid)(*args, **kwargs)
 
     def warmup(self, *args: Any, grid: Any = None, **kwargs: Any) -> CompiledKernel | InterpretedKernel:
@@ -150,6 +155,7 @@ class JITFunction(SourceFunction, KernelInterface):
 
     def _native_launcher(self) -> NativeLauncher | None:
         """The kernel's native launcher, which takes over `kernel[grid]`; None where there is none."""
+        from tilewright.runtime.native_launch import NativeLauncher, is_possible  # by kernels launched more than once
         launchers = DEVICES.cpu(self.settings()).launchers()
         if launchers is None or not is_possible(self.params):
             return None
@@ -211,15 +217,30 @@ class JITFunction(SourceFunction, KernelInterface):
 
     # -- compiling --------------------------------------------------------------------------------------------------
 
+    def written_by(self, *args: Any, **kwargs: Any) -> tuple[frozenset[str], bool]:
+        """The parameters that a launch with these arguments may write through, and whether it may write elsewhere.
+
+        Elements of tuples are `name[0]`; dtypes stand for tensors.  Makes tile IR, and no machine code.
+        """
+        values, given = self.bind(args, kwargs)
+        split = self.specializer.split(values, mock=True)
+        written, names = self._entry(values, given, split).written, self.slot_names(split)
+        return frozenset(names[slot] for slot in written.params), written.anything
+
     def _compiled(self, values: Sequence[Any], given: Mapping[str, Any], split: Split) -> CompiledKernel:
         """The kernel for these arguments, from the cache or compiled now."""
+        entry = self._entry(values, given, split)
+        facts = facts_of(split.pointers, entry.written)
+        kernel = entry.kernels.get(facts)
+        return kernel if kernel is not None else self._finished(entry, facts, values, split)
+
+    def _entry(self, values: Sequence[Any], given: Mapping[str, Any], split: Split) -> Entry:
+        """What is known of these arguments' key."""
         key = self._key(split, given)
         entry = self._entries.get(key)
         if entry is None or not entry.guards.hold():
             entry = self._found(key, values, given, split)
-        facts = facts_of(split.pointers, entry.written)
-        kernel = entry.kernels.get(facts)
-        return kernel if kernel is not None else self._finished(entry, facts, values, split)
+        return entry
 
     @staticmethod
     def _key(split: Split, given: Mapping[str, Any]) -> Any:
@@ -323,10 +344,7 @@ class JITFunction(SourceFunction, KernelInterface):
 
     def slot_names(self, split: Split) -> list[str]:
         """The parameter that each slot belongs to; elements of tuples are `name[0]`."""
-        names: list[str] = []
-        for rule, atom in zip(self.specializer.rules, split.atoms, strict=True):
-            _add_slot_names(rule.name, atom, names)
-        return names
+        return self.specializer.slot_names(split.atoms)
 
 
 def _bind_in_python(kernel: JITFunction, grid: Any) -> Callable[..., CompiledKernel | None]:
@@ -340,12 +358,6 @@ def _bind_in_python(kernel: JITFunction, grid: Any) -> Callable[..., CompiledKer
     return launch
 
 
-def _add_slot_names(name: str, atom: Any, names: list[str]) -> None:
-    if isinstance(atom, str):
-        names.append(name)
-    elif atom[0] == "tuple":
-        for index, item in enumerate(atom[2:]):
-            _add_slot_names(f"{name}[{index}]", item, names)
 
 
 def _options_key(given: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -128,7 +128,7 @@ class CompiledKernel(KernelResources):
         self.asm: Mapping[str, str] = Stages(code, target)
         self.facts = facts
         self.written = written
-        names = code.metadata["param_names"]
+        names = specializer.slot_names(atoms)
         self.metadata = KernelMetadata(
             name, code.target, options.num_warps, options.num_stages, options.num_ctas, options.maxnreg,
             options.debug, options.enable_fp_fusion, fast_memory_of(code.metadata["scratch_bytes"]),

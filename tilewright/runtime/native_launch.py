@@ -61,11 +61,13 @@ class NativeLauncher:
         self._options: dict[tuple[str, ...], int] = {}
         self._specs: dict[bytes, Learned] = {}
         self._keeps = (slow, _fail, overrides, nothing)
+        self._name_words = words([id(name) for name in self._names])
         self._meta_values = words([0] * len(params))
         self._state = words([0] * (Launcher.SIZE // WORD))
         for offset, value in (
                 (Launcher.SLOW, id(slow)), (Launcher.FAIL, id(_fail)), (Launcher.VARIABLE, id(overrides)),
-                (Launcher.NOTHING, id(nothing)), (Launcher.NAMES, id(self._names)), (Launcher.PARAMS, len(params)),
+                (Launcher.NOTHING, id(nothing)), (Launcher.NAMES, ctypes.addressof(self._name_words)),
+                (Launcher.PARAMS, len(params)),
                 (Launcher.RULES, ctypes.addressof(self._rules)), (Launcher.TYPES, launchers.types),
                 (Launcher.META_VALUES, ctypes.addressof(self._meta_values)),
                 (Launcher.BOUND_TYPE, id(launchers.bound_type))):

@@ -200,8 +200,8 @@ def _store_contiguous(e: Evaluator, pointer: Lane, value: Value, mask: Lane | No
         value = reverse(e, value)
         on = None if on is None else reverse(e, on)
     if on is None and streams and 8 * element.bytes * e.width >= e.kernel.vector_bits:
-        code.module.add_global("!0 = !{i32 1}")
-        code.store(value, address, element.bytes * e.width, suffix=", !nontemporal !0")
+        once = code.module.metadata("i32 1")
+        code.store(value, address, element.bytes * e.width, suffix=f", !nontemporal {once}")
     elif on is None:
         code.store(value, address, element.bytes)
     else:

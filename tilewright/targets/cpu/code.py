@@ -172,13 +172,16 @@ class Code(FunctionWriter):
         return tuple(self.export(v) for v in values)
 
     def branch(self, condition: Value, then: Callable[[], Sequence[Value]],
-               orelse: Callable[[], Sequence[Value]] | None = None) -> tuple[Value, ...]:
-        """`if` with joined results; nothing hoists out of either way.  A constant condition takes its way at once."""
+               orelse: Callable[[], Sequence[Value]] | None = None, *, unlikely: bool = False) -> tuple[Value, ...]:
+        """`if` with joined results; nothing hoists out of either way.  A constant condition takes its way at once.
+
+        `unlikely`: the condition hardly ever holds.
+        """
         known = integer_value(condition)
         if known is not None:
             return tuple(then() if known else orelse() if orelse is not None else ())
         yes, no, join = self.label("then"), self.label("else"), self.label("join")
-        self.cond_br(condition, yes, no if orelse is not None else join)
+        self.cond_br(condition, yes, no if orelse is not None else join, unlikely=unlikely)
         ends: list[tuple[tuple[Value, ...], str]] = []
         for label, way in ((yes, then), (no, orelse)):
             if way is None:
@@ -195,9 +198,9 @@ class Code(FunctionWriter):
         return tuple(self.phi(x.type, [(x, a_end), (y, b_end)]) for x, y in zip(a, b, strict=True))
 
     def leave_if(self, condition: Value, record: Callable[[], None]) -> None:
-        """Where `condition` holds: run `record`, then return from the function."""
+        """Where `condition` holds, which is unlikely: run `record`, then return from the function."""
         out, on = self.label("leave"), self.label("on")
-        self.cond_br(condition, out, on)
+        self.cond_br(condition, out, on, unlikely=True)
         self._push(out, barrier=True)
         record()
         inner = self._pop()

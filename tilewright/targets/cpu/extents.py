@@ -3,9 +3,10 @@
 An access whose pointer is based on parameters of the kernel may touch only bytes that these parameters reach.  Every
 access is tested once before the nest that makes it, so that a violation is found before anything of the nest is
 written: a scalar by its address; a tile by the span of its addresses (`spans`), which are a few scalar instructions;
-where that fails or no span is known, a *probe*, a nest of its own, looks at every active lane.  The first violation
-claims the launch's status record (`host.records`), as a failed assertion does, and leaves the kernel; the host raises
-`OutOfBoundsError`.
+where that fails, a *probe*, a nest of its own, looks at every active lane.  Where no span is known (the address depends
+on loaded numbers), a *sketch* looks at the ends of each regular dimension and at all indices of the others, in
+vectors, and a probe follows only where it finds anything.  The first violation claims the launch's status record
+(`host.records`), as a failed assertion does, and leaves the kernel; the host raises `OutOfBoundsError`.
 Pointers that come out of memory or out of integers have no extent and are not tested.
 
 Before: what the access needs is bound.  Tests: tests/targets/cpu/test_extents.py.
@@ -13,6 +14,7 @@ Before: what the access needs is bound.  Tests: tests/targets/cpu/test_extents.p
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -20,10 +22,12 @@ from tilewright.analysis.alias import Alias
 from tilewright.ir.node import Module, Op, Value
 from tilewright.ir.ops.table import Effect
 from tilewright.ir.types import Pointer, element_of, shape_of
+from tilewright.targets.cpu.bounds import assume
 from tilewright.targets.cpu.evaluate import Evaluator, Facts, Index
 from tilewright.targets.cpu.host.records import Status
 from tilewright.targets.cpu.lanes import Lane
-from tilewright.targets.cpu.nest import Nest, iterate
+from tilewright.targets.cpu.nest import Nest, fixed, iterate
+from tilewright.targets.cpu.regular import constant_along, regular
 from tilewright.targets.cpu.spans import Spans
 from tilewright.targets.cpu.state import Kernel, Virtual, location_record
 from tilewright.targets.llvm.types import I1, I64, PTR, constant
@@ -80,14 +84,15 @@ class Guards:
 
         What a probe reads to find addresses and masks has been tested before it.
         """
+        ops = list(ops)
         certain: list[LlvmValue] = []
         doubtful: list[tuple[Op, Sequence[Extent]]] = []
 
         def settle() -> None:
-            ops = list(doubtful)
-            if ops:
+            pending = list(doubtful)
+            if pending:
                 doubt = self.code.fold_not(self._all(certain))
-                self.code.branch(doubt, lambda: self._probe_all(ops))
+                self.code.branch(doubt, lambda: self._probe_all(pending), unlikely=True)
             certain.clear()
             doubtful.clear()
 
@@ -101,7 +106,7 @@ class Guards:
             inside = self._by_span(op, extents)
             if inside is None:
                 settle()
-                self._probe(op, extents, self.kernel.lanes_for(wide=True))
+                self._sketch(op, extents, ops)
             else:
                 certain.append(inside)
                 doubtful.append((op, extents))
@@ -179,10 +184,62 @@ class Guards:
 
     def _probe_all(self, ops: Sequence[tuple[Op, Sequence[Extent]]]) -> Sequence[LlvmValue]:
         for op, extents in ops:
-            self._probe(op, extents, 1)
+            self._probe(op, extents)
         return ()
 
-    def _probe(self, op: Op, extents: Sequence[Extent], width: int) -> None:
+    def _sketch(self, op: Op, extents: Sequence[Extent], ops: Sequence[Op]) -> None:
+        """Look for addresses that may be outside, and probe if there are any; `ops` are those of the whole nest."""
+        code, byte = self.code, I1.of("i8")
+        doubt = code.alloca(byte, align=1)
+        code.store(constant(byte, 0), doubt, 1)
+        facts, condition = assume(self.kernel, ops)
+        if condition is None:
+            self._sketch_under(facts, op, extents, doubt)
+        else:
+            code.branch(condition, lambda: self._sketch_under(facts, op, extents, doubt),
+                        lambda: self._sketch_under(Facts(), op, extents, doubt))
+        found = code.icmp("ne", code.here(byte, f"load i8, {doubt}, align 1"), constant(byte, 0))
+        code.branch(found, lambda: self._probe_all([(op, extents)]), unlikely=True)
+
+    def _sketch_under(self, facts: Facts, op: Op, extents: Sequence[Extent], doubt: LlvmValue) -> Sequence[LlvmValue]:
+        """Look at the corners of the regular dimensions, at all indices of the others."""
+        pointer, mask, code = op.operands[0], op.operand("mask"), self.code
+        shape = shape_of(pointer.type)
+        ends = regular(self.kernel, pointer)
+        corners = list(itertools.product(*([fixed(0), fixed(n - 1)] if d in ends and n > 1 else [None]
+                                           for d, n in enumerate(shape))))
+        flags = self._flags_across(mask, ends) if mask is not None else []
+
+        def body(e: Evaluator, index: Index) -> None:
+            outside: LlvmValue | None = None
+            for corner in corners:
+                at = tuple(i if end is None else end for i, end in zip(index, corner, strict=True))
+                here = self._outside(self._address(e.at(pointer, at), e.width), extents)
+                outside = here if outside is None else code.op("or", outside, here)
+            assert outside is not None
+            for flag in flags:
+                if flag not in facts.true:
+                    outside = code.op("and", outside, e.full(e.at(flag, index)))
+
+            def note() -> Sequence[LlvmValue]:
+                code.store(constant(I1.of("i8"), 1), doubt, 1)
+                return ()
+
+            code.branch(code.any_lane(outside), note, unlikely=True)
+
+        reduced = tuple(1 if d in ends else n for d, n in enumerate(shape))
+        with code.scope() as floor:
+            iterate(Nest(self.kernel, reduced, self.kernel.lanes_for(wide=False), floor, facts, unroll=4), body)
+        return ()
+
+    def _flags_across(self, mask: Value, ends: frozenset[int]) -> list[Value]:
+        """The parts of a mask that are the same along all of the dimensions `ends`."""
+        binding = self.kernel.bindings[mask]
+        if isinstance(binding, Virtual) and binding.op.name == "and":
+            return [flag for part in binding.op.operands for flag in self._flags_across(part, ends)]
+        return [mask] if ends <= constant_along(self.kernel, mask) else []
+
+    def _probe(self, op: Op, extents: Sequence[Extent]) -> None:
         """Look at every active lane, and leave the kernel at a violation."""
         pointer, mask = op.operands[0], op.operand("mask")
 
@@ -191,19 +248,10 @@ class Guards:
             outside = self._outside(address, extents)
             if mask is not None:
                 outside = self.code.op("and", outside, e.full(e.at(mask, index)))
-            self.code.leave_if(self.code.any_lane(outside),
-                               lambda: self._record(op, extents, self._lowest(address, outside)))
+            self.code.leave_if(outside, lambda: self._record(op, extents, address))
 
         with self.code.scope() as floor:
-            iterate(Nest(self.kernel, shape_of(pointer.type), width, floor, Facts()), body)
-
-    def _lowest(self, address: LlvmValue, outside: LlvmValue) -> LlvmValue:
-        """The lowest of the addresses that are outside."""
-        if not address.type.lanes:
-            return address
-        rest = constant(address.type, -1)
-        return self.code.intrinsic("vector.reduce.umin", I64, (self.code.select(outside, address, rest),),
-                                   (address.type,))
+            iterate(Nest(self.kernel, shape_of(pointer.type), 1, floor, Facts()), body)
 
     # --- the report
 

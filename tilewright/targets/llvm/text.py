@@ -22,6 +22,7 @@ class ModuleWriter:
         self.isa = isa
         self._declarations: dict[str, str] = {}
         self._globals: dict[str, None] = {}
+        self._metadata: dict[str, int] = {}
         self._functions: dict[str, FunctionWriter] = {}
 
     def declare(self, name: str, result: Type, params: Sequence[Type], attributes: str = "") -> None:
@@ -32,6 +33,11 @@ class ModuleWriter:
     def add_global(self, text: str) -> None:
         """Define a global by its line of LLVM text; the same line again adds nothing."""
         self._globals[text] = None
+
+    def metadata(self, operands: str) -> str:
+        """The name of a metadata node with these operands; equal ones are one node."""
+        number = self._metadata.setdefault(operands, len(self._metadata))
+        return f"!{number}"
 
     def function(self, name: str, params: Sequence[tuple[str, Type]], result: Type = VOID, *, attributes: str = "",
                  param_attributes: Sequence[str] = (), linkage: str = "") -> FunctionWriter:
@@ -44,7 +50,8 @@ class ModuleWriter:
         return name in self._functions
 
     def text(self) -> str:
-        parts = [*self._globals, *(f.text() for f in self._functions.values()), *self._declarations.values()]
+        nodes = [f"!{number} = !{{{operands}}}" for operands, number in self._metadata.items()]
+        parts = [*self._globals, *(f.text() for f in self._functions.values()), *self._declarations.values(), *nodes]
         return "\n".join(parts) + "\n"
 
 
@@ -97,8 +104,12 @@ class FunctionWriter:
     def br(self, label: str) -> None:
         self._lines.append(f"  br label %{label}")
 
-    def cond_br(self, condition: Value, on_true: str, on_false: str) -> None:
-        self._lines.append(f"  br i1 {condition.name}, label %{on_true}, label %{on_false}")
+    def cond_br(self, condition: Value, on_true: str, on_false: str, *, unlikely: bool = False) -> None:
+        """`unlikely`: the first way is hardly ever taken, and its code goes to the function's end."""
+        mark = ""
+        if unlikely:
+            mark = ", !prof " + self.module.metadata('!"branch_weights", i32 1, i32 1000000')
+        self._lines.append(f"  br i1 {condition.name}, label %{on_true}, label %{on_false}{mark}")
 
     def ret(self, value: Value | None = None) -> None:
         self._lines.append(f"  ret {value if value is not None else 'void'}")
