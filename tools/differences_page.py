@@ -22,13 +22,12 @@ TESTS = ROOT / "tests"
 HEAD = """\
 # Differences from triton
 
-Tilewright runs the language of triton 3.6 and 3.9. Where the two releases differ it does what 3.9 does, and accepts
-besides what 3.6 did (block pointers, positional arguments). Below is where it departs from both, or from one, and why a
-kernel may see it. Each entry is pinned by the tests that it names; a kernel that needs none of this gives the same
-results on both.
+Tilewright runs the language of triton 3.6 and 3.9. Where the releases differ it does what 3.9 does, and accepts besides
+what only 3.6 does. Below is where it departs from both, or from one, on purpose: mostly where triton leaves a result
+open, refuses what Python allows, or lets a mistake pass. Each entry is pinned by the tests that it names.
 
-What is not there yet is listed in [language.md](language.md#not-there-yet); exact bits of `exp`, `sin` and the like, and
-the order of float sums, are promised by neither.
+What is not there yet is listed in [language.md](language.md#not-there-yet). Neither promises the last bits of `exp`,
+`sin` and the like, nor the order of float sums.
 
 This page is made from the tests: `.venv/bin/python -m tools.differences_page > docs/differences.md`."""
 
