@@ -1,5 +1,6 @@
 """Launching: binding, keys and caching, guards, facts, returned kernels, all kinds of tensors."""
 
+import inspect
 import threading
 
 import numpy as np
@@ -420,3 +421,12 @@ def test_dlpack_and_array_interface_objects():
 
     add[(1,)](Interface(), DLPack(), out, 16, BLOCK=16)
     np.testing.assert_array_equal(out, x + y)
+
+
+def test_a_kernel_describes_its_parameters_as_inspect_does():
+    @triton.jit
+    def kernel(x, n, BLOCK: tl.constexpr = 8):
+        pass
+
+    assert list(kernel.signature.parameters) == ["x", "n", "BLOCK"]
+    assert [p.default for p in kernel.params] == [inspect.Parameter.empty, inspect.Parameter.empty, 8]

@@ -99,7 +99,13 @@ class Steps:
 
     @step
     def name(self, name: str) -> Any:
-        return from_python(lookup(self.code.source, Locals(gone=self.history.gone), name, self._any_global))
+        return from_python(lookup(self.code.source, self.variables(), name, self._any_global))
+
+    def variables(self) -> Locals:
+        """The names that have a value now, and those that had one, for messages; the values are Python's."""
+        gone = self.history.gone
+        assigned = (*(p.name for p in self.code.source.params), *self.history.assigned)
+        return Locals({n: None for n in assigned if n not in gone}, gone=gone)
 
     @step
     def attribute(self, value: Any, name: str) -> Any:
@@ -207,13 +213,13 @@ class Steps:
     @step
     def assign(self, name: str, value: Any) -> Any:
         """A plain assignment, by which numbers become run-time scalars."""
-        self.history.assigned[name] = self.builder.location
+        self.history.assign(name, self.builder.location)
         return semantic.decay(self.builder, value)
 
     @step
     def bind(self, name: str, value: Any) -> Any:
         """`name` is `value`, as it is: the target of a loop."""
-        self.history.assigned[name] = self.builder.location
+        self.history.assign(name, self.builder.location)
         return value
 
     @step
@@ -232,7 +238,7 @@ class Steps:
         if isinstance(value, tensor):
             raise LanguageTypeError(f"{name} is declared tl.constexpr, but its value is {type_name(value)}, which is "
                                     "known only at run time; leave the annotation out")
-        self.history.assigned[name] = self.builder.location
+        self.history.assign(name, self.builder.location)
         return from_python(value)
 
     @step

@@ -5,7 +5,7 @@
 
 `arange.call(builder, args, kwargs)` checks the arguments against the signature and runs the meaning.  Called as a
 plain function it takes the builder of a tensor among its arguments (that is how it works in a debugger), and without
-one says that it belongs in a kernel.  Tests: tests/lang/test_builtin.py.
+one says that it belongs in a kernel.  Tests: tests/lang/test_surface.py.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Operands are tensors, Python values and constexprs.  If none is a tensor the operation is Python's, and its result a
 constexpr if one operand was (semantics §1).  Otherwise it is the language's.
-Tests: tests/lang/test_semantic.py.
+Tests: tests/lang/test_operators.py.
 """
 
 from __future__ import annotations

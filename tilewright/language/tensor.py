@@ -3,7 +3,7 @@
 A tensor is a handle (the builder's own), a language type and the builder.  Operators ask `tensor.meaning`, which
 `semantic.py` sets once when the package is imported, so they work wherever Python evaluates them, also in a debugger in
 the eager engine.  Methods (`x.to`, `x.sum`) are the builtins that `@tensor_member` put in `tensor.members`.
-Tests: tests/lang/test_tensor.py.
+Tests: tests/lang/test_types.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Making tensors: from Python values, by ops, and reading compile-time arguments.
 
 `to_tensor` is the one way from a Python value to a tensor.  `known_*` read an argument that must be known at compile
-time and say so in the user's words when it is not.  Tests: tests/lang/test_values.py.
+time and say so in the user's words when it is not.  Tests: tests/lang/test_types.py.
 """
 
 from __future__ import annotations

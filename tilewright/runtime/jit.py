@@ -11,13 +11,14 @@ Tests: tests/runtime/test_jit.py, tests/errors/launch.
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from tilewright.diagnostics import InternalError, TritonError
+from tilewright.diagnostics import TritonError, cut_own_frames
 from tilewright.frontend.dependencies import dependencies
 from tilewright.language.function import Name, ParamKind, SourceFunction
 from tilewright.language.options import Options, Signature
@@ -92,7 +93,11 @@ class JITFunction(SourceFunction, KernelInterface):
         if in_torch_graph():
             self.launch_in_graph(self, grid, args, kwargs)
             return None
-        return self.warmup(*args, grid=grid, **kwargs) if warmup else self._bind(self, grid)(*args, **kwargs)
+        try:
+            return self.warmup(*args, grid=grid, **kwargs) if warmup else self._bind(self, grid)(*args, **kwargs)
+        except TritonError as error:
+            cut_own_frames(error)
+            raise
 
     def warmup(self, *args: Any, grid: Any = None, **kwargs: Any) -> CompiledKernel | InterpretedKernel:
         """Compile for these arguments and launch nothing; dtypes (torch's, NumPy's, tl's) stand for tensors."""
@@ -101,19 +106,19 @@ class JITFunction(SourceFunction, KernelInterface):
         if self.interprets():
             return InterpretedKernel(self.__name__, lambda g, a: self._launch(g, -1, a, given), self.options(given))
         check_devices(self.__name__, self.slot_names(split), split.pointers)
-        return self._compiled(values, given, split)
+        try:
+            return self._compiled(values, given, split)
+        except TritonError as error:
+            cut_own_frames(error)
+            raise
 
     def launch_slowly(self, grid: Any, key: int, /, *args: Any, **kwargs: Any) -> CompiledKernel | None:
         """Launch in Python; what native code needs to do it itself is noted.  `key`: see `native_launch`, or -1."""
         try:
             return self._launch(grid, key, args, kwargs)
-        except InternalError:
-            raise
         except TritonError as error:
-            if self.interprets():           # the kernel's frames are there to be looked into
-                raise
-            # it says where in the kernel; how the compiler got there helps nobody
-            raise error.with_traceback(None)        # noqa: B904  (its own cause is kept)
+            cut_own_frames(error)
+            raise
 
     def _launch(self, grid: Any, native_key: int, args: Sequence[Any],
                 kwargs: Mapping[str, Any]) -> CompiledKernel | None:
@@ -322,6 +327,11 @@ class JITFunction(SourceFunction, KernelInterface):
         return [p.name for p in self.params]
 
     @cached_property
+    def signature(self) -> inspect.Signature:
+        """The parameters as `inspect` describes them."""
+        return inspect.signature(self.fn)
+
+    @cached_property
     def _is_variadic(self) -> bool:
         return any(p.kind is ParamKind.VARIADIC for p in self.params)
 
@@ -351,9 +361,13 @@ def _bind_in_python(kernel: JITFunction, grid: Any) -> Callable[..., CompiledKer
     """What `kernel[grid]` gives where no native launcher does, or not yet."""
     def launch(*args: Any, **kwargs: Any) -> CompiledKernel | None:
         bind = kernel._bind
-        if bind is not _bind_in_python:     # the kernel has been launched since
-            return bind(kernel, grid)(*args, **kwargs)
-        return kernel.launch_slowly(grid, -1, *args, **kwargs)
+        try:
+            if bind is not _bind_in_python:     # the kernel has been launched since
+                return bind(kernel, grid)(*args, **kwargs)
+            return kernel.launch_slowly(grid, -1, *args, **kwargs)
+        except TritonError as error:
+            cut_own_frames(error)
+            raise
 
     return launch
 

@@ -4,7 +4,7 @@ A kernel is `void entry(ptr slots, i64 first, i64 last, ptr context)` and runs t
 context is 16 words: grid x, y, z; scratch; status; print callback; cancel word; the rest is reserved.
 Before: a `CodeObject` of the cpu target.  After `launch`: every program has run, or an error has been raised and no
 thread is in the kernel any more.  Any number of Python threads may launch at once.
-Tests: tests/targets/cpu_host/test_portable.py.
+Tests: tests/targets/cpu_host/.
 """
 
 from __future__ import annotations
