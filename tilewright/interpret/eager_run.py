@@ -129,7 +129,8 @@ def _place_of(trace: types.TracebackType | None, code: Instrumented) -> Location
             place = Location(source.file, trace.tb_lineno, function=source.__name__)
             if sys.version_info >= (3, 11):
                 instruction = trace.tb_lasti // 2
-                line, end_line, column, end = next(islice(trace.tb_frame.f_code.co_positions(), instruction, None))
+                found: Any = next(islice(trace.tb_frame.f_code.co_positions(), instruction, None))
+                line, end_line, column, end = found
                 place = source.location(ast.Pass(lineno=line, end_lineno=end_line, col_offset=column,
                                                  end_col_offset=end))
         trace = trace.tb_next

@@ -111,12 +111,12 @@ class Autotuner(KernelInterface):
             self.pre_hook(dict(named), reset_only=True)
         if config.pre_hook is not None:
             config.pre_hook({**named, **config.all_kwargs()})
-        return self.fn.run(*args, grid=grid, **kwargs, **config.all_kwargs())
+        return self.fn.run(*args, grid=grid, **kwargs, **_set_by(config, kwargs))
 
     def warmup(self, *args: Any, grid: Any = None, **kwargs: Any) -> list[Any]:
         """Compile every config that pruning leaves, and launch nothing."""
         named = {**dict(zip(self.arg_names, args)), **kwargs}
-        return [self.fn.run(*args, grid=grid, warmup=True, **kwargs, **config.all_kwargs())
+        return [self.fn.run(*args, grid=grid, warmup=True, **kwargs, **_set_by(config, kwargs))
                 for config in self._pruned(named, {**kwargs, "grid": grid, "warmup": True})]
 
     def _chosen(self, args: Sequence[Any], kwargs: Mapping[str, Any], named: Mapping[str, Any],
@@ -173,7 +173,7 @@ class Autotuner(KernelInterface):
                   grid: Any) -> CompiledKernel | None:
         """The kernel of a config; None if it cannot be built for lack of resources."""
         try:
-            made = self.fn.run(*args, grid=grid, warmup=True, **kwargs, **config.all_kwargs())
+            made = self.fn.run(*args, grid=grid, warmup=True, **kwargs, **_set_by(config, kwargs))
         except (OutOfResources, CompileTimeAssertionFailure):
             return None
         return made if isinstance(made, CompiledKernel) else None
@@ -191,7 +191,7 @@ class Autotuner(KernelInterface):
         def call() -> None:
             error: Exception | None = None
             try:
-                self.fn.run(*args, grid=grid, **kwargs, **config.all_kwargs())
+                self.fn.run(*args, grid=grid, **kwargs, **_set_by(config, kwargs))
             except Exception as raised:
                 error = raised
                 raise
@@ -272,6 +272,11 @@ class Autotuner(KernelInterface):
         meta = {name: value for name, value in kwargs.items() if name not in ("grid", "warmup")}
         costs = {config: model(**{**named, **meta, **config.all_kwargs()}) for config in configs}
         return sorted(configs, key=costs.__getitem__)[:count]
+
+
+def _set_by(config: Config, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The keywords that a config adds to those of a launch, whose options have the last word."""
+    return {name: value for name, value in config.all_kwargs().items() if name in config.kwargs or name not in kwargs}
 
 
 def _nothing(named: Mapping[str, Any], exception: Exception | None = None) -> None:

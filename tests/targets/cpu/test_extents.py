@@ -404,3 +404,23 @@ def test_many_violations_at_once_give_one_error():
     error = caught("cpu", copy, (4000,), x, out, 128 * 4000, 0, 128)
     assert error.elements == range(10) and error.index in range(10, 128 * 4000)
     assert ctypes.sizeof(ctypes.c_void_p) == 8
+
+
+def test_launches_by_native_code_are_tested():
+    """Extents travel with each launch, also one that Python does not see."""
+    x, out = np.arange(1000, dtype=np.float32), np.zeros(1000, np.float32)
+    run = copy[(7,)]
+    for _ in range(6):
+        run(x, out, 896, 104, 128)
+    for short in (x[:999], x[4:]):
+        with pytest.raises(OutOfBoundsError) as info:
+            run(short, out, 896, 104, 128)
+        assert info.value.argument == "x" and info.value.program == (6, 0, 0)
+        run(x, out, 896, 104, 128)
+    np.testing.assert_array_equal(out[:896], x[104:])
+    torch = pytest.importorskip("torch")
+    t, o = torch.arange(1000.0), torch.zeros(1000)
+    for _ in range(6):
+        run(t, o, 896, 104, 128)
+    with pytest.raises(OutOfBoundsError, match="element 999 of 'x', whose elements 0 to 998"):
+        run(t[:999], o, 896, 104, 128)
