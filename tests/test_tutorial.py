@@ -36,7 +36,7 @@ def cases() -> Iterator[object]:
             yield pytest.param(number, id=chapter.title)
 
 
-@pytest.mark.parametrize("number", cases())
+@pytest.mark.parametrize("number", list(cases()))
 def test_chapter(number: int, tmp_path: Path) -> None:
     chapter = CHAPTERS[number]
     if any("import torch" in text for text in chapter.files.values()):
