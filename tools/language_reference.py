@@ -58,7 +58,7 @@ FAMILIES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("Looking into a kernel", "", ("debug",)),
     ("Promises to the compiler", "A promise that does not hold makes the result undefined.", ("hints",)),
     ("Types and values", "Classes, for annotations and for code that makes kernels.",
-     ("types", "constexpr", "tensor", "tuples", "structures")),
+     ("types", "constexpr", "tensor", "tuples", "aggregates", "structures")),
     ("More", "", ()),
 )
 _MODULES = ("core", "extra", "math", "random", "semantic", "standard")
