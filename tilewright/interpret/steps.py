@@ -214,7 +214,7 @@ class Steps:
     def assign(self, name: str, value: Any) -> Any:
         """A plain assignment, by which numbers become run-time scalars."""
         self.history.assign(name, self.builder.location)
-        return semantic.decay(self.builder, value)
+        return semantic.decay(self.builder, value, name)
 
     @step
     def bind(self, name: str, value: Any) -> Any:

@@ -30,7 +30,7 @@ from tilewright.runtime.hooks import HOOKS, JitFunctionInfo, LazyDict
 from tilewright.runtime.interface import KernelInterface, in_torch_graph
 from tilewright.runtime.interpreted import InterpretedKernel
 from tilewright.runtime.launch import CompiledKernel, Facts, check_devices, check_writable, facts_of
-from tilewright.runtime.launch_options import NAMES, make_options, unknown_keyword
+from tilewright.runtime.launch_options import NAMES, did_you_mean, make_options, unknown_keyword
 from tilewright.runtime.locks import ForkSafeLock
 from tilewright.runtime.specialize import Specializer, Split, typed
 
@@ -241,8 +241,10 @@ class JITFunction(SourceFunction, KernelInterface):
         names = [p.name for p in self.params[len(args):]
                  if p.name not in kwargs and not p.has_default and p.kind is not ParamKind.VARIADIC]
         listed = ", ".join(map(repr, names))
+        stray = [name for name in kwargs if name not in self.arg_names and name not in NAMES]
+        hint = f"; {stray[0]!r}, which was given, is none of them{did_you_mean(stray[0], names)}" if stray else ""
         return TypeError(f"{self.__name__}() missing {len(names)} required argument{'s' if len(names) != 1 else ''}: "
-                         f"{listed}; its parameters are {', '.join(self.arg_names)}")
+                         f"{listed}; its parameters are {', '.join(self.arg_names)}{hint}")
 
     # -- compiling --------------------------------------------------------------------------------------------------
 
