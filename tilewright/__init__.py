@@ -15,14 +15,20 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.diagnostics import (
     AutotunerError,
+    CheckError,
     CompilationError,
     CompileTimeAssertionFailure,
+    DataRaceError,
+    FootprintError,
     InterpreterError,
     KernelAssertionError,
     OutOfBoundsError,
     OutOfResources,
     TritonError,
+    UndefinedLaneError,
     UnsupportedLanguageConstruct,
+    UnwrittenReadError,
+    WrappedOffsetError,
 )
 from tilewright.runtime import knobs
 from tilewright.runtime.allocation import set_allocator
@@ -42,10 +48,11 @@ if TYPE_CHECKING:
 _LAZY = ("language", "testing", "compat", "runtime", "interpret", "compile", "targets", "frontend")
 
 __all__ = [
-    "AutotunerError", "CompilationError", "CompileTimeAssertionFailure", "Config", "InterpreterError", "JITFunction",
-    "KernelAssertionError", "KernelInterface", "MockTensor", "OutOfBoundsError",
-    "OutOfResources", "TensorWrapper", "TritonError",
-    "UnsupportedLanguageConstruct", "__version__", "autotune", "cdiv", "constexpr_function", "heuristics", "jit",
+    "AutotunerError", "CheckError", "CompilationError", "CompileTimeAssertionFailure", "Config", "DataRaceError",
+    "FootprintError", "InterpreterError", "JITFunction", "KernelAssertionError", "KernelInterface", "MockTensor",
+    "OutOfBoundsError", "OutOfResources", "TensorWrapper", "TritonError", "UndefinedLaneError",
+    "UnsupportedLanguageConstruct", "UnwrittenReadError", "WrappedOffsetError", "__version__",
+    "autotune", "cdiv", "constexpr_function", "heuristics", "jit",
     "knobs", "language",
     "next_power_of_2", "reinterpret", "set_allocator", "testing",
 ]

@@ -143,6 +143,7 @@ def test_equal_addresses_last_wins(launch):
     assert out.tolist() == [31, 0]
 
 
+@pytest.mark.undefined_lanes
 def test_masked_lanes_are_zero(launch):
     x, out = np.full(32, 7, np.float32), np.full(32, -1, np.float32)
     launch(masked_without_other, (1,), x, out, 20, BLOCK=32)

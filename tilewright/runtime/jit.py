@@ -28,7 +28,7 @@ from tilewright.runtime.grid import Grid, normalise
 from tilewright.runtime.interface import KernelInterface
 from tilewright.runtime.interpreted import InterpretedKernel
 from tilewright.runtime.launch import CompiledKernel, Facts, check_devices, check_writable, facts_of
-from tilewright.runtime.launch_options import NAMES, make_options, unknown_keyword
+from tilewright.runtime.launch_options import NAMES, is_checked, make_options, unknown_keyword
 from tilewright.runtime.locks import ForkSafeLock
 from tilewright.runtime.native_launch import NativeLauncher, is_possible
 from tilewright.runtime.specialize import Specializer, Split, typed
@@ -118,6 +118,10 @@ class JITFunction(SourceFunction, KernelInterface):
         sizes = normalise(self.__name__, grid, bound)
         if not split.ordinary:
             check_devices(self.__name__, self.slot_names(split), split.pointers)
+        if is_checked(given, self.checks()):
+            from tilewright.runtime import checked
+            checked.launch(self, sizes, values, given, split)
+            return None
         if self.interprets():
             self._interpret(sizes, values, given, split)
             return None
@@ -236,7 +240,7 @@ class JITFunction(SourceFunction, KernelInterface):
             signature = self.specializer.signature(split.atoms, values, False, False)
             build = Build(self, signature, self.options(given), dependencies(self, values), DEVICES.cpu(settings),
                           DEVICES.store(settings), lambda: DEVICES.compiler_key(settings),
-                          reads=not settings["always_compile"], check=settings["check"])
+                          reads=not settings["always_compile"], check=settings["verify"])
             entry = self._entries[key] = Entry(build)
             return entry
 
@@ -278,6 +282,11 @@ class JITFunction(SourceFunction, KernelInterface):
         """Whether a launch would go to the eager engine now."""
         overridden = knobs.overrides()
         return bool(overridden["interpret"] if "interpret" in overridden else self._settings["interpret"])
+
+    def checks(self) -> bool:
+        """Whether a launch that does not say `check=` runs in checked mode now."""
+        overridden = knobs.overrides()
+        return bool(overridden["check"] if "check" in overridden else self._settings["check"])
 
     def _interpret(self, grid: Grid, values: Sequence[Any], given: Mapping[str, Any], split: Split) -> None:
         signature = self.specializer.signature(split.atoms, values, False, False)
