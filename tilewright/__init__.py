@@ -11,6 +11,7 @@ Tests: tests/runtime/test_face.py, tests/runtime/test_import.py.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.diagnostics import (
@@ -30,6 +31,7 @@ from tilewright.diagnostics import (
     UnwrittenReadError,
     WrappedOffsetError,
 )
+from tilewright.language.aggregates import aggregate
 from tilewright.runtime import knobs
 from tilewright.runtime.allocation import set_allocator
 from tilewright.runtime.arguments import MockTensor
@@ -45,16 +47,24 @@ from tilewright.version import VERSION as __version__
 if TYPE_CHECKING:
     from tilewright import language, testing
 
-_LAZY = ("language", "testing", "compat", "runtime", "interpret", "compile", "targets", "frontend")
+
+def _launch_in_graph(kernel: Any, grid: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """A launch in a function that torch compiles; so torch is there, and what builds on it is loaded now."""
+    from tilewright.torch.launch import launch
+    launch(kernel, grid, args, kwargs)
+
+
+KernelInterface.launch_in_graph = staticmethod(_launch_in_graph)
+
+_LAZY = ("language", "testing", "compat", "runtime", "interpret", "compile", "targets", "frontend", "torch")
 
 __all__ = [
     "AutotunerError", "CheckError", "CompilationError", "CompileTimeAssertionFailure", "Config", "DataRaceError",
     "FootprintError", "InterpreterError", "JITFunction", "KernelAssertionError", "KernelInterface", "MockTensor",
     "OutOfBoundsError", "OutOfResources", "TensorWrapper", "TritonError", "UndefinedLaneError",
     "UnsupportedLanguageConstruct", "UnwrittenReadError", "WrappedOffsetError", "__version__",
-    "autotune", "cdiv", "constexpr_function", "heuristics", "jit",
-    "knobs", "language",
-    "next_power_of_2", "reinterpret", "set_allocator", "testing",
+    "aggregate", "autotune", "cdiv", "constexpr_function", "heuristics", "jit", "knobs", "language", "next_power_of_2",
+    "reinterpret", "set_allocator", "testing",
 ]
 
 

@@ -1,6 +1,7 @@
 """The instrumented form of a function: names stay locals, lines the user's, nothing of Python's own meaning left."""
 
 import ast
+import re
 
 import pytest
 
@@ -49,8 +50,9 @@ def test_the_users_variables_stay_locals():
 def test_no_operator_and_no_global_name_is_left():
     tree = ast.parse(ast.unparse(_rewritten(sample)))
     plain = ast.BinOp | ast.UnaryOp | ast.Compare | ast.BoolOp | ast.AugAssign | ast.AnnAssign
-    left = [ast.unparse(node) for node in ast.walk(tree) if isinstance(node, plain)]
-    assert left == []
+    left = {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, plain)}
+    ours = re.compile(r"'\w+' in __tw\d+\.(new|gone)|__tw\.gettrace\(\) and __tw\.settrace\(None\)")
+    assert [text for text in left if not ours.fullmatch(text)] == []
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
     own = {"x", "n", "N", "a", "b", "_", "C", "i", "t", "k", "late"}
     assert {n for n in names if not n.startswith("__tw")} - own == {"locals"}

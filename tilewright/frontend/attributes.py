@@ -12,6 +12,7 @@ from tilewright.frontend.values import from_python, is_tuple, type_name
 from tilewright.frontend.wording import suggestion
 from tilewright.language.core import constexpr, tensor
 from tilewright.language.errors import LanguageAttributeError
+from tilewright.language.structures import structure
 
 
 class AttributeErrorInKernel(LanguageAttributeError):
@@ -43,6 +44,8 @@ def _found(value: Any, name: str, known: list[str]) -> Any:
     try:
         return from_python(getattr(value, name))
     except AttributeError as error:
+        if isinstance(value, structure):        # it says itself what it has
+            raise AttributeErrorInKernel(str(error)) from error
         hint = suggestion(name, known)
         what = _kind(value)
         raise AttributeErrorInKernel(f"{what} has no attribute {name!r}{hint}") from error

@@ -76,14 +76,17 @@ class GraphBuilder:
         location = self.location
         self.tell(lambda: warnings.warn_explicit(message, UserWarning, location.file, location.line))
 
-    # -- what tracing needs ---------------------------------------------------------------------------------------
-
     def tell(self, say: Callable[[], None]) -> None:
         """Do something that the user sees while compiling: now, or when the speculation that it is part of holds."""
         if self._held:
             self._held[-1].append(say)
         else:
             say()
+
+    def values(self, handle: Value, type: Any) -> None:
+        """What a recorded value is, is not known."""
+
+    # -- what tracing needs ---------------------------------------------------------------------------------------
 
     @contextmanager
     def speculation(self) -> Iterator[None]:

@@ -22,6 +22,7 @@ from tilewright.frontend.wording import suggestion
 from tilewright.language.core import base_type, constexpr, is_builtin
 from tilewright.language.errors import LanguageError
 from tilewright.language.function import ConstexprFunction, SourceFunction
+from tilewright.language.structures import structure
 
 _READABLE = (types.ModuleType, SourceFunction, ConstexprFunction, constexpr, base_type)
 
@@ -110,7 +111,7 @@ def is_readable_global(value: Any) -> bool:
     if is_builtin(value) or isinstance(value, enum.Enum) or _is_builtin_function(value):
         return True
     if isinstance(value, type):
-        return _belongs_to_language(value) or is_namedtuple_class(value) or issubclass(value, enum.Enum)
+        return _belongs_to_language(value) or is_namedtuple_class(value) or issubclass(value, enum.Enum | structure)
     return _belongs_to_language(value)
 
 

@@ -96,6 +96,8 @@ def static_key(value: Any) -> Hashable:
         return ("tensor", value.type)
     if isinstance(value, constexpr):
         return ("constexpr", static_key(value.value))
+    if isinstance(value, core.structure):
+        return (type(value), tuple(static_key(v) for v in value))
     if is_tuple(value):
         fields = getattr(value, "fields", None) or getattr(value, "_fields", None)
         return ("tuple", fields, tuple(static_key(v) for v in value))

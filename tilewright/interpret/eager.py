@@ -19,11 +19,13 @@ from tilewright.frontend.graph import GraphBuilder
 from tilewright.interpret.batched import Engine, result_shapes
 from tilewright.interpret.frame import Frame
 from tilewright.interpret.memory import Memory
+from tilewright.ir import fp
 from tilewright.ir.build import make_op
 from tilewright.ir.node import Block, Function, Module, Op, Value
 from tilewright.ir.types import Pointer, Type, element_of
 from tilewright.language.function import SourceFunction
 from tilewright.language.options import Options
+from tilewright.language.types import ValueType, pointer_type
 
 Array = np.ndarray[Any, Any]
 CallRule = Callable[[SourceFunction, Sequence[Any], Mapping[str, Any]], Any]
@@ -45,6 +47,11 @@ class EagerValue(Value):
     def numbers(self) -> Array:
         """The value's array without the program axis, in storage form."""
         return np.asarray(self.array[0])
+
+    @property
+    def data(self) -> Array:
+        """The array as programs for triton's interpreter look at it: a scalar has the shape (1,)."""
+        return self.numbers() if self.array.ndim > 1 else self.array
 
 
 class EagerMachine(Engine):
@@ -127,6 +134,20 @@ class EagerBuilder:
 
     def warn(self, message: str) -> None:
         warnings.warn_explicit(message, UserWarning, self.location.file, self.location.line)
+
+    def tell(self, say: Callable[[], None]) -> None:
+        say()
+
+    def values(self, handle: EagerValue, type: ValueType) -> Array:
+        """The numbers of a tensor: bf16 and fp8 decoded, unsigned integers without a sign."""
+        numbers, element = handle.numbers(), type.scalar
+        if isinstance(element, pointer_type):
+            return numbers.view(np.uint64)
+        if element.is_floating():
+            known = numbers.dtype.kind == "f"
+            return numbers if known else fp.decode(numbers, element.to_ir()).astype(np.float32)
+        unsigned = element.is_int_unsigned() and not element.is_int1()
+        return numbers.view(f"u{numbers.dtype.name}") if unsigned else numbers
 
 
 def _origin(op: Op, result: Value) -> frozenset[int] | None:

@@ -2,14 +2,14 @@
 
 In compiled code a variable that a branch or loop changes becomes the result of an op, so it has one type, a number
 becomes a run-time scalar, and a name that only one way binds is gone afterwards.  These frames do the same to Python
-locals; the instrumented code asks them after each branch and loop (`has`/`value`: rebind, `drops`: unbind).  Only the
-way that is taken runs, so only its errors show.
+locals; the instrumented code asks them after each branch and loop (`new`: rebind, `gone`: unbind).  Only the way that
+is taken runs, so only its errors show.
 Tests: tests/interpret/test_eager_flow.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +21,7 @@ from tilewright.language import semantic
 from tilewright.language.builder import Builder
 from tilewright.language.core import LanguageTypeError, constexpr, tensor
 from tilewright.language.promotion import literal_type
-from tilewright.language.values import to_tensor
+from tilewright.language.values import constant, to_tensor
 
 Variables = Mapping[str, Any]
 
@@ -36,6 +36,10 @@ class History:
     declared: dict[str, Location] = field(default_factory=dict)
     gone: dict[str, str] = field(default_factory=dict)
 
+    def assign(self, name: str, place: Location) -> None:
+        self.assigned[name] = place
+        self.gone.pop(name, None)
+
     def line(self, name: str) -> str:
         """Where `name` was assigned, for messages."""
         place = self.assigned.get(name)
@@ -43,22 +47,14 @@ class History:
 
 
 class Frame:
-    """What the instrumented code asks after a branch or loop."""
+    """What the instrumented code looks at after a branch or loop, plain data so that no debugger steps into us.
+
+    `new` are the names that get another value, `gone` those without a value from here on.
+    """
 
     def __init__(self) -> None:
-        self._new: dict[str, Any] = {}
-        self._gone: set[str] = set()
-
-    def has(self, name: str) -> bool:
-        """Whether `name` gets another value now."""
-        return name in self._new
-
-    def value(self, name: str) -> Any:
-        return self._new[name]
-
-    def drops(self, name: str) -> bool:
-        """Whether `name` has no value from here on."""
-        return name in self._gone
+        self.new: dict[str, Any] = {}
+        self.gone: set[str] = set()
 
 
 class Choice(Frame):
@@ -89,6 +85,9 @@ class Branch(Choice):
         """The branch has ended: join what its sides give."""
         if not self.run_time or not self._other_goes_on:
             return
+        for name in self._names[1]:
+            if name not in after and name not in self._names[0]:
+                self._history.gone[name] = self._one_sided("assigned", not self.taken)
         for name in self._names[0]:
             if name in after and name in self._live:
                 self._join(name, after[name])
@@ -98,14 +97,17 @@ class Branch(Choice):
     def _join(self, name: str, now: Any) -> None:
         both = name in self._names[1]       # then what the other side makes of it is not known here
         if name not in self._before and not both:
-            holds = "holds" if self.taken else "does not hold"
-            self._drop(name, f"it is {self._history.line(name)} only if the condition at line {self._line} {holds}, "
-                             f"and has no value otherwise; assign it on both paths, or before line {self._line}")
+            self._drop(name, self._one_sided(self._history.line(name), self.taken))
         elif both or now is self._before[name]:
             if is_number(now):
-                self._new[name] = to_tensor(self._builder, now)
+                self.new[name] = to_tensor(self._builder, now)
         else:
             self._meet(name, now, self._before[name])
+
+    def _one_sided(self, assigned: str, side: bool) -> str:
+        """Why a name that one side assigns has no value after the branch."""
+        return (f"it is {assigned} only if the condition at line {self._line} {'holds' if side else 'does not hold'}, "
+                f"and has no value otherwise; assign it on both paths, or before line {self._line}")
 
     def _meet(self, name: str, now: Any, before: Any) -> None:
         """The value after a branch of which only one side assigns `name`."""
@@ -114,7 +116,7 @@ class Branch(Choice):
         if is_tuple(now) and is_tuple(before) and len(now) == len(before):
             return
         if _run_time_type(now) is not None and _run_time_type(now) == _run_time_type(before):
-            self._new[name] = to_tensor(self._builder, now)
+            self.new[name] = to_tensor(self._builder, now)
             return
         holds, fails = (now, before) if self.taken else (before, now)
         message = (f"{name} has type {type_name(holds)} if the condition at line {self._line} holds, and "
@@ -126,7 +128,7 @@ class Branch(Choice):
         self._drop(name, message)
 
     def _drop(self, name: str, reason: str) -> None:
-        self._gone.add(name)
+        self.gone.add(name)
         self._history.gone[name] = reason
 
 
@@ -152,7 +154,7 @@ class Loop(Frame):
         for name in facts.carried:
             if name in before:
                 value = semantic.decay(builder, before[name]) if name in facts.decaying else before[name]
-                self._head[name] = self._new[name] = value
+                self._head[name] = self.new[name] = value
 
     def end_of_iteration(self, now: Variables) -> None:
         """TypeChange unless every carried variable still has the type that it had before the loop."""
@@ -163,45 +165,46 @@ class Loop(Frame):
 
     def close(self, after: Variables) -> None:
         """The loop has ended: names that its body introduced are gone."""
-        self._new.clear()
+        self.new.clear()
         for name in self._inner:
             if name in after:
-                self._gone.add(name)
+                self.gone.add(name)
                 self._history.gone[name] = (
                     f"it is assigned inside the loop at line {self._line}, whose body may not run; assign it before "
                     "the loop as well")
 
 
 class CountedLoop(Loop):
-    """A `for` over a range: iterating it gives the index, a scalar of the bounds' type.
+    """A `for` over a range, `items`; the index is a scalar of the type of `start`.
 
     After a loop without iterations the index is `start`, unless it had a value before.
     """
 
     def __init__(self, builder: Builder, facts: LoopFacts, before: Variables, line: int, history: History,
-                 start: Any, indices: Iterator[Any]) -> None:
+                 start: tensor, items: range) -> None:
         super().__init__(builder, facts, before, line, history)
+        self._builder = builder
         self._start = start
-        self._indices = indices
+        self.items = items
 
-    def __iter__(self) -> Iterator[Any]:
-        return self._indices
+    def item(self, index: int) -> tensor:
+        return constant(self._builder, index, self._start.dtype)  # type: ignore[arg-type]
 
     def close(self, after: Variables) -> None:
         super().close(after)
         if self.facts.target and self.facts.target not in after:
-            self._new[self.facts.target] = self._start
+            self.new[self.facts.target] = self._start
 
 
 class Unrolled(Frame):
     """A `for` whose items are known at compile time: nothing happens to the variables."""
 
-    def __init__(self, items: Iterator[Any]) -> None:
+    def __init__(self, items: Sequence[Any]) -> None:
         super().__init__()
-        self._items = items
+        self.items = items
 
-    def __iter__(self) -> Iterator[Any]:
-        return self._items
+    def item(self, item: Any) -> Any:
+        return item
 
     def end_of_iteration(self, now: Variables) -> None:
         """Types may change from copy to copy."""

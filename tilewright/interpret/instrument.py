@@ -25,6 +25,8 @@ from tilewright.frontend.statements import says_constexpr
 from tilewright.interpret.instrument_expressions import STEPS, ExpressionRewriter, assigned_names, at, walk_own
 from tilewright.language.function import SourceFunction
 
+DEBUGGERS = frozenset({"pdb", "ipdb", "pudb", "wdb", "debugpy", "bdb", "IPython"})
+
 
 @dataclass(frozen=True, slots=True)
 class BranchFacts:
@@ -120,6 +122,14 @@ class _Rewriter(ExpressionRewriter):
             return [node]
         return [at(node, ast.Expr(self.expression(node.value)))]
 
+    def _stmt_import(self, node: ast.Import | ast.ImportFrom) -> list[ast.stmt]:
+        """`import pdb; pdb.set_trace()` is how many people stop; nothing else is imported in a kernel."""
+        module = node.module if isinstance(node, ast.ImportFrom) else None
+        modules = [module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
+        return [node] if all(name.partition(".")[0] in DEBUGGERS for name in modules) else self._refused(node)
+
+    _stmt_importfrom = _stmt_import
+
     def _stmt_pass(self, node: ast.Pass) -> list[ast.stmt]:
         return [node]
 
@@ -185,10 +195,9 @@ class _Rewriter(ExpressionRewriter):
         facts = self._fact(BranchFacts(then, other, self._live.after(node), _has_return([*node.body, *node.orelse]),
                                        (_may_end(node.body), _may_end(node.orelse))))
         opened = self.step(node.test, "branch", self.expression(node.test), facts, self._locals_now())
-        taken = ast.Attribute(ast.Name(branch, ast.Load()), "taken", ast.Load())
         rest = self._block(node.orelse) if node.orelse else []
         return [at(node, ast.Assign([ast.Name(branch, ast.Store())], opened)),
-                at(node, ast.If(taken, self._block(node.body), rest)),
+                at(node, ast.If(_data(branch, "taken"), self._block(node.body), rest)),
                 *self._joined(node, branch, dict.fromkeys((*then, *other)))]
 
     def _fact(self, facts: BranchFacts | LoopFacts) -> int:
@@ -213,8 +222,9 @@ class _Rewriter(ExpressionRewriter):
             return self._refused(node.orelse[0], LOOP_ELSE)
         loop, index, facts = self.temporary(), self.temporary(), self._loop_facts(node)
         opened = self.step(node.iter, "for_loop", self.expression(node.iter), self._fact(facts), self._locals_now())
-        body = [*self._bind(node, node.target, ast.Name(index, ast.Load())), *self._loop_body(node, loop)]
-        new = ast.For(ast.Name(index, ast.Store()), ast.Name(loop, ast.Load()), body, [], None)
+        item = self.step(node, "item", ast.Name(loop, ast.Load()), ast.Name(index, ast.Load()))
+        body = [*self._bind(node, node.target, item), *self._loop_body(node, loop)]
+        new = ast.For(ast.Name(index, ast.Store()), _data(loop, "items"), body, [], None)
         return [at(node, ast.Assign([ast.Name(loop, ast.Store())], opened)),
                 *self._rebound(node, loop, facts.carried), at(node, new),
                 *self._joined(node, loop, dict.fromkeys((*facts.inner, *filter(None, [facts.target]))))]
@@ -253,19 +263,16 @@ class _Rewriter(ExpressionRewriter):
         return ast.Call(ast.Name("locals", ast.Load()), [], [])
 
     def _rebound(self, node: ast.stmt, frame: str, names: Iterable[str]) -> list[ast.stmt]:
-        """`if frame.has("v"): v = frame.value("v")` for each name: what a loop carries is a tensor from here on."""
-        return [at(node, ast.If(_method(frame, "has", name),
-                                 [ast.Assign([ast.Name(name, ast.Store())], _method(frame, "value", name))], []))
-                for name in names]
+        """`if "v" in frame.new: v = frame.new["v"]` for each name: what a loop carries is a tensor from here on."""
+        return [at(node, ast.If(_is_in(name, frame, "new"), [_new_value(name, frame)], [])) for name in names]
 
     def _joined(self, node: ast.stmt, frame: str, names: Iterable[str]) -> list[ast.stmt]:
         """After a branch or loop: values that both ways give, and the end of names that only one way binds."""
         close = at(node, ast.Expr(self.step(node, "close", ast.Name(frame, ast.Load()), self._locals_now())))
         made: list[ast.stmt] = [close]
         for name in names:
-            dropped = ast.If(_method(frame, "drops", name), [ast.Delete([ast.Name(name, ast.Del())])], [])
-            rebind = ast.Assign([ast.Name(name, ast.Store())], _method(frame, "value", name))
-            made.append(at(node, ast.If(_method(frame, "has", name), [rebind], [dropped])))
+            dropped = ast.If(_is_in(name, frame, "gone"), [ast.Delete([ast.Name(name, ast.Del())])], [])
+            made.append(at(node, ast.If(_is_in(name, frame, "new"), [_new_value(name, frame)], [dropped])))
         return made
 
 
@@ -313,5 +320,14 @@ def _is_true(test: ast.expr) -> bool:
     return isinstance(test, ast.Constant) and bool(test.value)
 
 
-def _method(frame: str, method: str, name: str) -> ast.expr:
-    return ast.Call(ast.Attribute(ast.Name(frame, ast.Load()), method, ast.Load()), [ast.Constant(name)], [])
+def _data(frame: str, attribute: str) -> ast.expr:
+    return ast.Attribute(ast.Name(frame, ast.Load()), attribute, ast.Load())
+
+
+def _is_in(name: str, frame: str, attribute: str) -> ast.expr:
+    return ast.Compare(ast.Constant(name), [ast.In()], [_data(frame, attribute)])
+
+
+def _new_value(name: str, frame: str) -> ast.stmt:
+    value = ast.Subscript(_data(frame, "new"), ast.Constant(name), ast.Load())
+    return ast.Assign([ast.Name(name, ast.Store())], value)

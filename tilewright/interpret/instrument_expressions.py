@@ -52,6 +52,17 @@ def at(node: ast.AST, made: Node) -> Node:
     return made
 
 
+def _of_steps(name: str) -> ast.expr:
+    return ast.Attribute(ast.Name(STEPS, ast.Load()), name, ast.Load())
+
+
+def _without_tracing() -> list[ast.expr]:
+    """The last arguments of each step: the trace function, which is then taken away (`tracing.py`)."""
+    off = ast.Call(_of_steps("settrace"), [ast.Constant(None)], [])
+    return [ast.Call(_of_steps("gettrace"), [], []),
+            ast.BoolOp(ast.And(), [ast.Call(_of_steps("gettrace"), [], []), off])]
+
+
 class ExpressionRewriter:
     """Rewrites expressions of one function.  Methods named `_expr_x` treat the node class X.
 
@@ -71,11 +82,10 @@ class ExpressionRewriter:
         self.locations.append(self.fn.location(node))
         return ast.Constant(len(self.locations) - 1)
 
-    def step(self, node: ast.AST, name: str, *args: Any, placed: bool = True) -> ast.expr:
-        """`__tw.name(place, *args)`, located at `node`; args are expressions, or constants as they are."""
-        function = ast.Attribute(ast.Name(STEPS, ast.Load()), name, ast.Load())
+    def step(self, node: ast.AST, name: str, *args: Any) -> ast.expr:
+        """`__tw.name(place, *args, ...)`, located at `node`; args are expressions, or constants as they are."""
         made = [a if isinstance(a, ast.expr) else ast.Constant(a) for a in args]
-        return at(node, ast.Call(function, [self._place(node), *made] if placed else made, []))
+        return at(node, ast.Call(_of_steps(name), [self._place(node), *made, *_without_tracing()], []))
 
     def temporary(self) -> str:
         self._temporaries += 1
@@ -172,8 +182,8 @@ class ExpressionRewriter:
         return self.step(node, "attribute", self.expression(node.value), node.attr)
 
     def _expr_call(self, node: ast.Call) -> ast.expr:
-        if isinstance(node.func, ast.Name) and node.func.id == "breakpoint" and "breakpoint" not in self._locals:
-            return at(node, ast.Call(node.func, [], []))      # not through a step: it stops in the caller's frame
+        if self._starts_debugger(node):
+            return node                     # not through a step: it stops in the caller's frame
         args: list[ast.expr] = []
         for arg in node.args:
             if isinstance(arg, ast.Starred):
@@ -185,6 +195,15 @@ class ExpressionRewriter:
         keys: list[ast.expr | None] = [ast.Constant(k.arg) for k in node.keywords]
         keywords = ast.Dict(keys, [self.expression(k.value) for k in node.keywords])
         return self.step(node, "call", self.expression(node.func), ast.List(args, ast.Load()), keywords)
+
+    def _starts_debugger(self, node: ast.Call) -> bool:
+        """`breakpoint()`, and `pdb.set_trace()` of any debugger, whose arguments are Python's."""
+        if any(not isinstance(a, ast.Constant) for a in (*node.args, *(k.value for k in node.keywords))):
+            return False
+        if isinstance(node.func, ast.Name):
+            return node.func.id in ("breakpoint", "set_trace") and node.func.id not in self._locals
+        return isinstance(node.func, ast.Attribute) and node.func.attr == "set_trace" and (
+            isinstance(node.func.value, ast.Name) and node.func.value.id not in self._locals)
 
     def _expr_tuple(self, node: ast.Tuple | ast.List) -> ast.expr:
         items: list[ast.expr] = []

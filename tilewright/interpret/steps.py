@@ -12,10 +12,9 @@ Tests: tests/interpret/test_eager.py, tests/interpret/test_eager_traps.py.
 from __future__ import annotations
 
 import bdb
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
-
-import numpy as np
 
 import tilewright.language as tl
 from tilewright.diagnostics import (
@@ -35,11 +34,11 @@ from tilewright.frontend.values import as_tuple, from_python, is_number, is_stat
 from tilewright.interpret.eager import EagerBuilder
 from tilewright.interpret.flow import Branch, Choice, CountedLoop, History, Loop, TypeChange, Unrolled, scalar_value
 from tilewright.interpret.instrument import BranchFacts, Instrumented, LoopFacts
-from tilewright.ir import fp
+from tilewright.interpret.tracing import Tracing
 from tilewright.language import semantic
 from tilewright.language.casting import cast
 from tilewright.language.core import LanguageTypeError, constexpr, dtype, int32, tensor
-from tilewright.language.values import constant, to_tensor
+from tilewright.language.values import to_tensor
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 Variables = Mapping[str, Any]
@@ -47,12 +46,13 @@ _CONVERSIONS: dict[str, Callable[[object], str]] = {"r": repr, "s": str, "a": as
 
 
 def step(method: Method) -> Method:
-    """A method whose errors get the place that is its first argument."""
+    """A method whose errors get the place that is its first argument; its last two have turned off the tracing."""
 
     def placed(self: Steps, place: int, *args: Any) -> Any:
+        *own, self.tracing.tracer, _ = args
         self.builder.location = self.code.locations[place]
         try:
-            return method(self, *args)
+            return method(self, *own)
         except CompilationError as error:
             if error.location is None:
                 location = self.code.locations[place]
@@ -62,6 +62,8 @@ def step(method: Method) -> Method:
             raise
         except Exception as error:
             raise self.error(self.code.locations[place], said(error)) from error
+        finally:
+            self.tracing.resume()
 
     return placed  # type: ignore[return-value]
 
@@ -69,9 +71,13 @@ def step(method: Method) -> Method:
 class Steps:
     """One activation of an instrumented function."""
 
-    def __init__(self, code: Instrumented, builder: EagerBuilder, any_global: bool) -> None:
+    gettrace = staticmethod(sys.gettrace)
+    settrace = staticmethod(sys.settrace)
+
+    def __init__(self, code: Instrumented, builder: EagerBuilder, tracing: Tracing, any_global: bool) -> None:
         self.code = code
         self.builder = builder
+        self.tracing = tracing
         self.history = History()
         self._any_global = any_global
         self._may_have_returned = False         # a run-time branch or loop with a `return` was entered
@@ -93,7 +99,13 @@ class Steps:
 
     @step
     def name(self, name: str) -> Any:
-        return from_python(lookup(self.code.source, Locals(gone=self.history.gone), name, self._any_global))
+        return from_python(lookup(self.code.source, self.variables(), name, self._any_global))
+
+    def variables(self) -> Locals:
+        """The names that have a value now, and those that had one, for messages; the values are Python's."""
+        gone = self.history.gone
+        assigned = (*(p.name for p in self.code.source.params), *self.history.assigned)
+        return Locals({n: None for n in assigned if n not in gone}, gone=gone)
 
     @step
     def attribute(self, value: Any, name: str) -> Any:
@@ -170,10 +182,8 @@ class Steps:
 
     @step
     def formatted(self, value: Any, conversion: int, spec: Any) -> str:
-        if not is_static(value):
-            raise LanguageTypeError(f"an f-string shows compile-time values only, not {type_name(value)}; print "
-                                    "run-time values with tl.device_print")
-        plain = to_python(value)
+        """A part of an f-string: the compiler knows compile-time values only, but here `print` shows any."""
+        plain = value if isinstance(value, tensor) and conversion == ord("r") else shown(value)
         if conversion >= 0:
             plain = _CONVERSIONS[chr(conversion)](plain)
         return format(plain, to_python(spec) if spec is not None else "")
@@ -203,13 +213,13 @@ class Steps:
     @step
     def assign(self, name: str, value: Any) -> Any:
         """A plain assignment, by which numbers become run-time scalars."""
-        self.history.assigned[name] = self.builder.location
-        return semantic.decay(self.builder, value)
+        self.history.assign(name, self.builder.location)
+        return semantic.decay(self.builder, value, name)
 
     @step
     def bind(self, name: str, value: Any) -> Any:
         """`name` is `value`, as it is: the target of a loop."""
-        self.history.assigned[name] = self.builder.location
+        self.history.assign(name, self.builder.location)
         return value
 
     @step
@@ -228,7 +238,7 @@ class Steps:
         if isinstance(value, tensor):
             raise LanguageTypeError(f"{name} is declared tl.constexpr, but its value is {type_name(value)}, which is "
                                     "known only at run time; leave the annotation out")
-        self.history.assigned[name] = self.builder.location
+        self.history.assign(name, self.builder.location)
         return from_python(value)
 
     @step
@@ -274,9 +284,9 @@ class Steps:
     @step
     def for_loop(self, iterable: Any, number: int, now: Variables) -> Loop | Unrolled:
         if isinstance(iterable, tl.static_range):
-            return Unrolled(iter([constexpr(i) for i in static_range_of(iterable)]))
+            return Unrolled([constexpr(i) for i in static_range_of(iterable)])
         if is_tuple(iterable):
-            return Unrolled(iter(items_of(iterable)))
+            return Unrolled(items_of(iterable))
         if not isinstance(iterable, tl.range):
             raise LanguageTypeError("a `for` goes over range, tl.range, tl.static_range or a tuple, not over "
                             f"{type_name(iterable)}")
@@ -286,8 +296,13 @@ class Steps:
         start, indices = self._indices(iterable)
         return CountedLoop(self.builder, facts, now, line, self.history, start, indices)
 
+    @step
+    def item(self, loop: CountedLoop | Unrolled, item: Any) -> Any:
+        """What the target of a loop is in an iteration."""
+        return loop.item(item)
+
     def _indices(self, r: Any) -> Any:
-        """The start and the indices of a run-time range, of the type that its bounds have together (semantics §11)."""
+        """The start, of the type that the bounds of a run-time range have together, and its indices (semantics §11)."""
         kind: Any = int32
         parts = []
         for name, value in (("start", r.start), ("end", r.end), ("step", r.step)):
@@ -302,8 +317,7 @@ class Steps:
             place = f"line {self.builder.location.line}"
             message = f"device assertion failed: the step of the range at {place} is zero"
             raise KernelAssertionError(render(message, self.builder.location))
-        numbers = range(_whole(start), _whole(end), by)
-        return start, (constant(self.builder, i, kind) for i in numbers)
+        return start, range(_whole(start), _whole(end), by)
 
     @step
     def while_loop(self, number: int, now: Variables) -> Loop:
@@ -344,9 +358,5 @@ def shown(value: Any) -> Any:
     """What a person sees of a value: the numbers of a tensor, the Python value of anything else."""
     if not isinstance(value, tensor):
         return tuple(map(shown, value)) if is_tuple(value) else to_python(value)
-    numbers, element = value.handle.numbers(), value.dtype
-    if isinstance(element, dtype) and element.is_floating():
-        numbers = fp.decode(numbers, element.to_ir())
-    elif isinstance(element, dtype) and element.is_int_unsigned() and not element.is_int1():
-        numbers = numbers.view(f"u{numbers.dtype.name}")
-    return numbers if numbers.shape else np.asarray(numbers).item()
+    numbers: Any = value.builder.values(value.handle, value.type)
+    return numbers if numbers.shape else numbers.item()

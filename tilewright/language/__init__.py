@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.language import core, extra, math, random, semantic, standard
+from tilewright.language.aggregates import aggregate_replace
 from tilewright.language.atomics import (
     atomic_add,
     atomic_and,
@@ -124,23 +125,24 @@ from tilewright.language.types import (
 )
 
 __all__ = [
-    "PENDING", "TRITON_MAX_TENSOR_NUMEL", "PropagateNan", "abs", "add", "advance", "arange", "argmax", "argmin",
-    "associative_scan", "assume", "atomic_add", "atomic_and", "atomic_cas", "atomic_load", "atomic_max", "atomic_min",
-    "atomic_or", "atomic_store", "atomic_xchg", "atomic_xor", "base_type", "base_value", "bfloat16", "bitonic_merge",
-    "block_pointer", "block_type", "broadcast", "broadcast_to", "cast", "cat", "cdiv", "ceil", "clamp", "condition",
-    "const", "constexpr", "constexpr_type", "core", "cos", "cumprod", "cumsum", "debug_barrier", "device_assert",
-    "device_print", "div_rn", "dot", "dot_scaled", "dtype", "erf", "exp", "exp2", "expand_dims", "extra", "fdiv",
-    "flip", "float8e4b8", "float8e4b15", "float8e4nv", "float8e5", "float8e5b16", "float16", "float32", "float64",
-    "floor", "fma", "full", "gather", "histogram", "inline_asm_elementwise", "int1", "int8", "int16", "int32", "int64",
-    "interleave", "join", "load", "load_tensor_descriptor", "log", "log2", "make_block_ptr", "make_tensor_descriptor",
-    "map_elementwise", "math", "max", "max_constancy", "max_contiguous", "maximum", "min", "minimum", "mul",
-    "multiple_of", "num_programs", "pair_uniform_to_normal", "permute", "philox", "philox_impl", "pi32_t",
-    "pointer_type", "program_id", "rand", "rand4x", "randint", "randint4x", "randn", "randn4x", "random", "range",
-    "ravel", "reduce", "reduce_or", "reshape", "rsqrt", "semantic", "sigmoid", "sin", "softmax", "sort", "split",
-    "sqrt", "sqrt_rn", "squeeze", "standard", "static_assert", "static_print", "static_range", "store",
-    "store_tensor_descriptor", "str_to_ty", "structure", "sub", "sum", "swizzle2d", "tensor", "tensor_descriptor",
-    "to_tensor", "topk", "trans", "tuple", "tuple_type", "uint8", "uint16", "uint32", "uint64", "uint_to_uniform_float",
-    "umulhi", "unsqueeze", "view", "void", "where", "xor_sum", "zeros", "zeros_like",
+    "PENDING", "TRITON_MAX_TENSOR_NUMEL", "PropagateNan", "abs", "add", "advance", "aggregate_replace",
+    "arange", "argmax", "argmin", "associative_scan", "assume", "atomic_add", "atomic_and",
+    "atomic_cas", "atomic_load", "atomic_max", "atomic_min", "atomic_or", "atomic_store", "atomic_xchg", "atomic_xor",
+    "base_type", "base_value", "bfloat16", "bitonic_merge", "block_pointer", "block_type", "broadcast", "broadcast_to",
+    "cast", "cat", "cdiv", "ceil", "clamp", "condition", "const", "constexpr", "constexpr_type", "core", "cos",
+    "cumprod", "cumsum", "debug_barrier", "device_assert", "device_print", "div_rn", "dot", "dot_scaled", "dtype",
+    "erf", "exp", "exp2", "expand_dims", "extra", "fdiv", "flip", "float8e4b8", "float8e4b15", "float8e4nv", "float8e5",
+    "float8e5b16", "float16", "float32", "float64", "floor", "fma", "full", "gather", "histogram",
+    "inline_asm_elementwise", "int1", "int8", "int16", "int32", "int64", "interleave", "join", "load",
+    "load_tensor_descriptor", "log", "log2", "make_block_ptr", "make_tensor_descriptor", "map_elementwise", "math",
+    "max", "max_constancy", "max_contiguous", "maximum", "min", "minimum", "mul", "multiple_of", "num_programs",
+    "pair_uniform_to_normal", "permute", "philox", "philox_impl", "pi32_t", "pointer_type", "program_id", "rand",
+    "rand4x", "randint", "randint4x", "randn", "randn4x", "random", "range", "ravel", "reduce", "reduce_or", "reshape",
+    "rsqrt", "semantic", "sigmoid", "sin", "softmax", "sort", "split", "sqrt", "sqrt_rn", "squeeze", "standard",
+    "static_assert", "static_print", "static_range", "store", "store_tensor_descriptor", "str_to_ty", "structure",
+    "sub", "sum", "swizzle2d", "tensor", "tensor_descriptor", "to_tensor", "topk", "trans", "tuple", "tuple_type",
+    "uint8", "uint16", "uint32", "uint64", "uint_to_uniform_float", "umulhi", "unsqueeze", "view", "void", "where",
+    "xor_sum", "zeros", "zeros_like",
 ]
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+import numpy as np
+
 from tilewright.diagnostics import Location
 from tilewright.ir.node import Block
 from tilewright.ir.types import Type
@@ -48,4 +50,12 @@ class Builder(Protocol):
 
     def warn(self, message: str) -> None:
         """Tell the user of something doubtful at the current location."""
+        ...
+
+    def tell(self, say: Callable[[], None]) -> None:
+        """Call `say`, which shows the user something: now, or when it is certain that this place is compiled."""
+        ...
+
+    def values(self, handle: Handle, type: Any) -> np.ndarray[Any, Any] | None:
+        """The numbers of a tensor of this language type, decoded; None in a builder that does not know them."""
         ...

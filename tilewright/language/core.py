@@ -5,6 +5,8 @@ Only re-exports; each name is defined in the module that its topic names.
 
 from __future__ import annotations
 
+from tilewright.language.aggregates import aggregate, aggregate_replace, aggregate_value
+from tilewright.language.aggregates import aggregate as _aggregate
 from tilewright.language.atomics import (
     atomic_add,
     atomic_and,
@@ -123,9 +125,13 @@ __all__ = [
     "LanguageValueError",
     "NotYetImplementedError",
     "PropagateNan",
+    "_aggregate",
     "_unwrap_if_constexpr",
     "add",
     "advance",
+    "aggregate",
+    "aggregate_replace",
+    "aggregate_value",
     "arange",
     "associative_scan",
     "assume",

@@ -6,7 +6,6 @@ at before the first use, so a function whose source cannot be found can be defin
 when it is compiled.  Sources are files, notebook cells and whatever else `linecache` knows, or the text in `source=`.
 Only for a function that is in no file (`python -c`, `exec`) is the text looked for at once, see `source_text`.
 
-This module is below the rest of `language`, so it knows the class `constexpr` by its name only.
 Tests: tests/frontend/test_function.py.
 """
 
@@ -24,6 +23,7 @@ from functools import cached_property
 from typing import Any, NamedTuple, NoReturn
 
 from tilewright.diagnostics import Location, SourceNotFoundError
+from tilewright.language.constexpr import constexpr
 from tilewright.language.source_text import found_text, is_in_no_file
 
 Name = str | int
@@ -48,12 +48,12 @@ _KINDS: dict[Any, ParamKind] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Param:
-    """One parameter of a function; `annotation` and `default` are None where there is none (see `has_default`)."""
+    """One parameter of a function; `annotation` is None where there is none, `default` is `inspect`'s `empty`."""
 
     name: str
     index: int
     annotation: Any = None
-    default: Any = None
+    default: Any = inspect.Parameter.empty
     has_default: bool = False
     is_constexpr: bool = False
     do_not_specialize: bool = False
@@ -63,7 +63,7 @@ class Param:
 
 def is_constexpr_class(cls: object) -> bool:
     """Whether `cls` is the language's class `constexpr` or derived from it."""
-    return isinstance(cls, type) and any(c.__name__ == "constexpr" for c in cls.__mro__)
+    return isinstance(cls, type) and issubclass(cls, constexpr)
 
 
 def is_constexpr_annotation(annotation: object) -> bool:
@@ -143,7 +143,7 @@ class SourceFunction:
             annotation = self._evaluated(annotation)
         has_default = p.default is not inspect.Parameter.empty
         marks = {p.name, index}
-        return Param(p.name, index, annotation, p.default if has_default else None, has_default,
+        return Param(p.name, index, annotation, p.default, has_default,
                      is_constexpr_annotation(annotation), bool(marks & self._unspecialized),
                      bool(marks & self._unaligned), _KINDS[p.kind])
 
@@ -311,7 +311,7 @@ class ConstexprFunction:
 
 def unwrapped(value: Any) -> Any:
     """The Python value of a `constexpr`, also inside plain tuples and lists; anything else as it is."""
-    if is_constexpr_class(type(value)):
+    if isinstance(value, constexpr):        # (torch's compiler reads this, in the functions of grids)
         return unwrapped(value.value)
     if type(value) in (tuple, list):
         return type(value)(unwrapped(v) for v in value)

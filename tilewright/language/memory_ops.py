@@ -31,11 +31,15 @@ _EVICTIONS = {"": Eviction.NORMAL, "evict_normal": Eviction.NORMAL, "evict_first
 @builtin
 def load(pointer: Any, mask: Any = None, other: Any = None, boundary_check: Any = (), padding_option: Any = "",
          cache_modifier: Any = "", eviction_policy: Any = "", volatile: Any = False, *, _builder: Builder) -> tensor:
-    """The elements at `pointer`, a pointer or a tile of pointers.
+    """The elements at `pointer`: a pointer, a tile of pointers, or a block pointer.
 
-    Where `mask` (int1) is false nothing is read, and the result is `other`, or zero if `other` is not given.
-    `other` is converted to the element type.  `cache_modifier` ("", ".ca", ".cg", ".cs", ".cv"), `eviction_policy`
-    ("", "evict_first", "evict_last", "evict_normal") and `volatile` are hints.
+    The result has the common shape of pointer, mask and other, and the pointer's element type; of bool arrays any byte
+    but 0 is True.  Where `mask` (int1) is false nothing is read, and the result is `other`, converted to the element
+    type, or zero.  A block pointer takes `boundary_check`, the dimensions in which it may stick out, and
+    `padding_option`, "zero" or "nan", for what lies there.  `cache_modifier` ("", ".ca", ".cg", ".cs", ".cv") and
+    `eviction_policy` ("", "evict_first", "evict_last", "evict_normal") are hints; a `volatile` load is done where it
+    stands, every time.  Refused: `other` without `mask`; a mask that is no int1; a tile as mask or other of a scalar
+    pointer; `boundary_check` without a block pointer.  Outside of a tensor: OutOfBoundsError when the kernel runs.
     """
     mask, other, block = unwrap(mask), unwrap(other), unwrap(pointer)
     padded = False
@@ -79,8 +83,11 @@ def store(pointer: Any, value: Any, mask: Any = None, boundary_check: Any = (), 
           eviction_policy: Any = "", *, _builder: Builder) -> None:
     """Write `value`, converted to the element type, at `pointer` where `mask` (int1) is true.
 
-    Pointer, value and mask broadcast to one another; if a pointer occurs more than once, the last in row-major order
-    wins.  `cache_modifier` ("", ".wb", ".cg", ".cs", ".wt") and `eviction_policy` are hints.
+    Pointer, value and mask broadcast to one another; where a pointer occurs more than once, the last in row-major order
+    wins.  A block pointer takes `boundary_check`, and a value of exactly its shape and type, or a scalar.
+    `cache_modifier` ("", ".wb", ".cg", ".cs", ".wt") and `eviction_policy` are hints.  Refused: a tile at a scalar
+    pointer; a mask that is no int1; a pointer annotated `tl.const`.  Outside of a tensor: OutOfBoundsError when the
+    kernel runs, before anything of this store is written there.
     """
     mask, block = unwrap(mask), unwrap(pointer)
     if isinstance(block, block_pointer):

@@ -1,7 +1,7 @@
 """Names of the language that this version does not have yet.
 
 Each is a builtin, so that importing and decorating work, and that raises on use, naming itself; the frontend shows
-the line.  Implementing a name means to delete it here.  Tests: tests/lang/test_pending.py.
+the line.  Implementing a name means to delete it here.  Tests: tests/lang/test_surface.py.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tilewright.language.errors import NotYetImplementedError
 
 # name: what can be done meanwhile ("" if nothing)
 _NAMES: dict[str, str] = {
-    "atomic_poll": "", "expect_zero": "", "aggregate_replace": "",
+    "atomic_poll": "", "expect_zero": "",
 }
 _METHODS = ("atomic_poll",)
 

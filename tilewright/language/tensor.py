@@ -3,22 +3,30 @@
 A tensor is a handle (the builder's own), a language type and the builder.  Operators ask `tensor.meaning`, which
 `semantic.py` sets once when the package is imported, so they work wherever Python evaluates them, also in a debugger in
 the eager engine.  Methods (`x.to`, `x.sum`) are the builtins that `@tensor_member` put in `tensor.members`.
-Tests: tests/lang/test_tensor.py.
+Tests: tests/lang/test_types.py.
 """
 
 from __future__ import annotations
 
 from typing import Any, ClassVar, Protocol
 
+import numpy as np
+
 from tilewright.language.builder import Builder, Handle
 from tilewright.language.constexpr import constexpr
 from tilewright.language.errors import LanguageAttributeError, LanguageTypeError
 from tilewright.language.tuples import tuple as language_tuple
-from tilewright.language.types import Scalar, ValueType, block_type, shape_of
+from tilewright.language.types import Scalar, ValueType, block_type, pointer_type, shape_of
 
 
 class base_value:
     """Base of run-time values."""
+
+
+def _numbers(x: tensor, values: np.ndarray[Any, Any], before: str) -> str:
+    """Numbers as NumPy shows them, below each other after the text `before`; addresses in hexadecimal."""
+    shown = {"int": hex} if isinstance(x.dtype, pointer_type) else None
+    return np.array2string(values, prefix=before, formatter=shown)  # type: ignore[arg-type]
 
 
 class Meaning(Protocol):
@@ -37,12 +45,13 @@ class tensor(base_value):
     meaning: ClassVar[Meaning]
     members: ClassVar[dict[str, Any]] = {}
 
-    __slots__ = ("builder", "handle", "type")
+    __slots__ = ("assigned", "builder", "handle", "type")
 
     def __init__(self, handle: Handle, type: ValueType, builder: Builder) -> None:
         self.handle = handle
         self.type = type
         self.builder = builder
+        self.assigned = ""      # the name whose plain assignment made a number this run-time value, for messages
 
     @property
     def dtype(self) -> Scalar:
@@ -69,15 +78,43 @@ class tensor(base_value):
             raise LanguageAttributeError(f"a tensor has no attribute {name!r}")
         return member.bind(self)
 
-    def __str__(self) -> str:
-        sizes = ", ".join(str(s) for s in self.shape)
-        return f"{self.dtype}[{sizes}]"
+    def type_text(self) -> str:
+        """The type as `tl.static_print` shows it: `fp32[constexpr[16]]` (semantics §10)."""
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
 
-    __repr__ = __str__
+    def __format__(self, spec: str) -> str:
+        """The type, `fp32[16]` or `int32`: in a message, which is an f-string, a tensor is what it is of."""
+        sizes = ", ".join(map(str, shape_of(self.type)))
+        return format(f"{self.dtype}[{sizes}]" if sizes else str(self.dtype), spec)
+
+    def __str__(self) -> str:
+        """The numbers where they are known, in the eager engine; else the type."""
+        values = self.builder.values(self.handle, self.type)
+        return self.type_text() if values is None else _numbers(self, values, "")
+
+    def __repr__(self) -> str:
+        """`tensor(fp32[4], [0. 1. 2. 3.])` in the eager engine; else the type."""
+        values = self.builder.values(self.handle, self.type)
+        head = f"tensor({self:}, "
+        return self.type_text() if values is None else f"{head}{_numbers(self, values, head)})"
+
+    def _number(self, what: str) -> Any:
+        """The only number of a tensor, as a debugger's prompt asks for it."""
+        values = self.builder.values(self.handle, self.type)
+        if values is None or values.size != 1:
+            raise LanguageTypeError(f"{what} takes one number, but this is a tensor of type {self:}, known only when "
+                                    "the kernel runs; inside a @jit function convert with x.to(...); `if`, `while`, "
+                                    "`and`, `or` and `not` work on scalars there")
+        return values.item()
 
     def __bool__(self) -> bool:
-        raise LanguageTypeError("a tensor is known only when the kernel runs, so Python cannot decide on it here; "
-                                "inside a @jit function `if`, `while`, `and`, `or` and `not` work on scalars")
+        return bool(self._number("bool()"))
+
+    def __int__(self) -> int:
+        return int(self._number("int()"))
+
+    def __float__(self) -> float:
+        return float(self._number("float()"))
 
     def __len__(self) -> int:
         raise LanguageTypeError("a tensor has no len(); use x.shape[0], or len(x.shape) for the number of dimensions")

@@ -1,16 +1,38 @@
 """`KernelInterface`: what can be launched as `kernel[grid](*args)`.
 
-Programs (and torch) subclass it for launchers of their own.  Tests: tests/runtime/test_config.py.
+Programs (and torch) subclass it for launchers of their own.
+
+Inside a function that torch compiles, a launch does not happen: Dynamo, which reads this code in place of running it,
+is led to `launch_in_graph`, which puts an operator into torch's graph.  torch is asked only where the program has
+imported it.
+Tests: tests/runtime/test_config.py, tests/torch/test_compile.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Protocol
+
+from tilewright.diagnostics import TritonError, cut_own_frames
+
+
+class GraphLauncher(Protocol):
+    """What puts a launch into a graph."""
+
+    def __call__(self, kernel: Any, grid: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any: ...
+
+
+def in_torch_graph() -> bool:
+    """Whether Dynamo reads this (it takes the answer of torch as true); never true when Python runs it."""
+    torch = sys.modules.get("torch")
+    return torch is not None and bool(torch.compiler.is_dynamo_compiling())
 
 
 class KernelInterface:
     """A subclass defines `run(*args, grid, warmup, **kwargs)`; indexing with a grid gives the function to call."""
+
+    launch_in_graph: ClassVar[GraphLauncher]        # set by the package's face, which knows what is above the runtime
 
     def run(self, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
         """Launch on `grid`, or compile only when `warmup` is true."""
@@ -21,4 +43,14 @@ class KernelInterface:
         return self.run(*args, grid=grid, warmup=True, **kwargs)
 
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
-        return lambda *args, **kwargs: self.run(*args, grid=grid, warmup=False, **kwargs)
+        if in_torch_graph():
+            return lambda *args, **kwargs: self.launch_in_graph(self, grid, args, kwargs)
+
+        def launch(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return self.run(*args, grid=grid, warmup=False, **kwargs)
+            except TritonError as error:
+                cut_own_frames(error)
+                raise
+
+        return launch

@@ -15,6 +15,7 @@ from tilewright.analysis.written import Written
 from tilewright.language.options import Options
 from tilewright.runtime.arguments import CPU, ELEMENTS, Pointer
 from tilewright.runtime.grid import Grid, normalise
+from tilewright.runtime.hooks import HOOKS, LazyDict
 from tilewright.runtime.resources import KernelResources, fast_memory_of
 from tilewright.runtime.specialize import Atom, Specializer
 from tilewright.targets.base import CodeObject, LoadedKernel, Target
@@ -128,7 +129,7 @@ class CompiledKernel(KernelResources):
         self.asm: Mapping[str, str] = Stages(code, target)
         self.facts = facts
         self.written = written
-        names = code.metadata["param_names"]
+        names = specializer.slot_names(atoms)
         self.metadata = KernelMetadata(
             name, code.target, options.num_warps, options.num_stages, options.num_ctas, options.maxnreg,
             options.debug, options.enable_fp_fusion, fast_memory_of(code.metadata["scratch_bytes"]),
@@ -177,7 +178,8 @@ class CompiledKernel(KernelResources):
         if (self.facts.disjoint and not facts.disjoint) or (facts.wide and not self.facts.wide):
             raise ValueError(f"{self.name}: these tensors overlap or are larger than those it was compiled for; "
                              "launch the @jit function instead")
-        self.launch(grid, split.slots, split.pointers)
+        with HOOKS.launching(LazyDict({"name": self.name, "function": self, "stream": None})):
+            self.launch(grid, split.slots, split.pointers)
         return self
 
     def __repr__(self) -> str:

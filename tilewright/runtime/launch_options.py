@@ -38,6 +38,12 @@ def is_checked(given: Mapping[str, Any], setting: bool) -> bool:
     return setting if check is None else bool(check)
 
 
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """"; did you mean 'x'?" with the name that is most like `name`, or nothing."""
+    near = difflib.get_close_matches(name, list(known), 1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
 class UnknownKeywordError(KeyError):
     """A keyword of a launch that means nothing; shown without the quotes that a KeyError has."""
 

@@ -197,6 +197,21 @@ class Specializer:
         args = {rule.name: _arg(atom, value) for rule, atom, value in zip(self.rules, atoms, values, strict=True)}
         return Signature(args, disjoint, wide)
 
+    def slot_names(self, atoms: Sequence[Atom]) -> list[str]:
+        """The parameter that each slot belongs to; elements of tuples are `name[0]`."""
+        names: list[str] = []
+        for rule, atom in zip(self.rules, atoms, strict=True):
+            _add_slot_names(rule.name, atom, names)
+        return names
+
+
+def _add_slot_names(name: str, atom: Atom, names: list[str]) -> None:
+    if isinstance(atom, str):
+        names.append(name)
+    elif atom[0] == "tuple":
+        for index, item in enumerate(atom[2:]):
+            _add_slot_names(f"{name}[{index}]", item, names)
+
 
 def _arg(atom: Atom, value: Any) -> Arg:
     if isinstance(atom, str):

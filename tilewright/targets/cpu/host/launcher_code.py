@@ -276,7 +276,7 @@ class LauncherCode:
         count, none = n.get(state, Launcher.PARAMS), self.values.none
 
         def put(into: Value, k: Value, thing: Value, failed: Jump) -> None:
-            result = n.call("PyDict_SetItem", into, n.call("PyTuple_GetItem", names, k), thing)
+            result = n.call("PyDict_SetItem", into, n.get(n.item(names, k), 0, PTR), thing)
             n.when(n.is_("ne", result, 0), failed)
 
         def make() -> None:

@@ -15,16 +15,18 @@ import os
 import weakref
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright.diagnostics import OutOfResources
 from tilewright.targets.base import CodeObject, LoadedKernel
 from tilewright.targets.cpu.host.elf import Image
-from tilewright.targets.cpu.host.launcher import Launchers, is_supported
 from tilewright.targets.cpu.host.library import Library, ObjectStore, keep_for_ever
 from tilewright.targets.cpu.host.records import WORD, Cancel, Flags, Frame, Kernel, Pool
 from tilewright.targets.cpu.host.reports import Grid, Printer, Reports
 from tilewright.targets.llvm.machine import Compiler
+
+if TYPE_CHECKING:
+    from tilewright.targets.cpu.host.launcher import Launchers
 
 # Less work than this stays on the caller: sharing costs 3 us with workers awake and 35-60 us with workers asleep.
 WORTH_HELP_NS = 10_000
@@ -71,6 +73,7 @@ class LinuxHost:
     @cached_property
     def launchers(self) -> Launchers | None:
         """What makes native launchers for this host's kernels; None where this Python does not allow for any."""
+        from tilewright.targets.cpu.host.launcher import Launchers, is_supported  # by kernels launched more than once
         return Launchers(self.library, self._compiler, self._store) if is_supported() else None
 
     def load(self, code: CodeObject) -> LinuxKernel:

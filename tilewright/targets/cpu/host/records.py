@@ -76,8 +76,8 @@ class Pool:
 class Launcher:
     """Offsets in the state of one kernel's native launcher; words that name Python objects are borrowed.
 
-    `TYPES` points to a `Types` record, `RULES` to a word of `Rule` bits a parameter, `SHAPES` and `SPECS` to the first
-    record of a list, `FREE` to a bound launcher that nobody uses.
+    `NAMES` points to a word a parameter, its name, `TYPES` to a `Types` record, `RULES` to a word of `Rule` bits a
+    parameter, `SHAPES` and `SPECS` to the first record of a list, `FREE` to a bound launcher that nobody uses.
     """
 
     SLOW, FAIL, VARIABLE, NOTHING, NAMES = 0, 8, 16, 24, 32
