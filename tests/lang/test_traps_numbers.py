@@ -256,7 +256,8 @@ def test_10730_literals_keep_fp16(launch):
 
 
 @differs("fp8 conversions are exact on every engine", topic="Numbers",
-         peer="The interpreter rounds some numbers the wrong way, and widens some special codes to numbers.",
+         peer="Some numbers are rounded the wrong way, and some special codes widen to numbers (its issues 11753, "
+              "11784, 11897).",
          ours="To nearest, ties to even, saturating, from every float; every code widens to its value.")
 @pytest.mark.parametrize("source", [np.float16, np.float32, np.float64])
 def test_11753_fp8_rounds_to_even(launch, source):

@@ -243,6 +243,9 @@ def test_warmup_compiles_every_config():
     assert len(kernels) == 2 and (x == 1).all()
 
 
+@differs("Tuned choices last as long as the process", topic="Launching and tuning",
+         peer="`cache_results=True` keeps timings on disk.",
+         ours="They are kept in memory; the argument warns.")
 def test_cached_results_on_disk_are_not_promised():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
