@@ -352,7 +352,7 @@ def test_a_knob_that_changes_code_is_in_the_key():
     first = kernel[(4,)](x, y, out, 100, BLOCK=32)
     with knobs.scope(default_fp_fusion=True):
         second = kernel[(4,)](x, y, out, 100, BLOCK=32)
-    with knobs.scope(check=2):
+    with knobs.scope(verify=2):
         third = kernel[(4,)](x, y, out, 100, BLOCK=32)
     assert second is not first and second.metadata.enable_fp_fusion and third is first
 
