@@ -1,7 +1,7 @@
 """Elementwise names that are no elementary functions: `where`, `maximum`, `minimum`, `clamp`, `add`, `sub`, `mul`.
 
 Float maximum and minimum ignore a NaN operand unless `propagate_nan=tl.PropagateNan.ALL`; -0 is below +0.
-Tests: tests/lang/test_elementwise.py.
+Tests: tests/lang/test_math.py, test_values_elementwise.py.
 """
 
 from __future__ import annotations

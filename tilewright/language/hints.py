@@ -1,6 +1,6 @@
 """Promises about values: `multiple_of`, `max_contiguous`, `max_constancy` (semantics §10).
 
-Tests: tests/lang/test_hints.py.
+Tests: tests/lang/test_debug.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Scans: `associative_scan` with any combine function, cumsum and cumprod (semantics §7).
 
 The combine function need not be commutative: its first arguments are what came before.  Safer rule (docs/design.md):
-cumsum and cumprod of fp16 and bf16 accumulate in fp32 and are rounded once.  Tests: tests/lang/test_scans.py,
+cumsum and cumprod of fp16 and bf16 accumulate in fp32 and are rounded once.  Tests: tests/lang/test_values_scans.py,
 tests/lang/test_values_scans.py.
 """
 

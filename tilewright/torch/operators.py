@@ -255,7 +255,7 @@ def _tuners(kernel: Any) -> Iterator[Autotuner]:
 
 def _has_hooks(kernel: Any) -> bool:
     """Whether code of the user's sees the tensors before or after a launch."""
-    return any(tuner.pre_hook is not None or tuner.post_hook is not None
+    return any(tuner.user_defined_pre_hook or tuner.user_defined_post_hook
                or any(config.pre_hook is not None for config in tuner.configs) for tuner in _tuners(kernel))
 
 
