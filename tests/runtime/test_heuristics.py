@@ -47,3 +47,13 @@ def test_rules_see_grid_and_warmup():
 def test_unknown_parameter():
     with pytest.raises(ValueError, match="heuristics for 'BLOK', but the parameters of fill are out, n, BLOCK, EVEN"):
         triton.heuristics({"BLOK": lambda args: 1})(fill.fn)
+
+
+def test_options_of_the_launch_may_be_computed():
+    @triton.heuristics({"num_warps": lambda args: 2 if args["n"] > 4 else 1})
+    @triton.jit
+    def ones(out, n, BLOCK: tl.constexpr):
+        tl.store(out + tl.arange(0, BLOCK), 1)
+
+    compiled = ones[(1,)](np.zeros(8, np.int32), 8, BLOCK=8)
+    assert compiled.metadata.num_warps == 2

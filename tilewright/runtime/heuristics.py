@@ -15,19 +15,20 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tilewright.runtime.interface import KernelInterface, in_torch_graph
+from tilewright.runtime.launch_options import NAMES
 
 Rule = Callable[[Mapping[str, Any]], Any]
 
 
 class Heuristics(KernelInterface):
-    """A kernel (or tuned kernel) `fn` with rules for some of its parameters."""
+    """A kernel (or tuned kernel) `fn` with rules for some of its parameters, or for options such as `num_warps`."""
 
     def __init__(self, fn: Any, values: Mapping[str, Rule]) -> None:
         self.fn = fn
         self.arg_names: list[str] = list(fn.arg_names)
         self.values = dict(values)
         self.__name__ = getattr(fn, "__name__", "kernel")
-        unknown = [name for name in self.values if name not in self.arg_names]
+        unknown = [name for name in self.values if name not in self.arg_names and name not in NAMES]
         if unknown:
             raise ValueError(f"heuristics for {', '.join(map(repr, unknown))}, but the parameters of {self.__name__} "
                              f"are {', '.join(self.arg_names)}")
