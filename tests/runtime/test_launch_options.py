@@ -64,4 +64,4 @@ def test_unknown_keyword_suggests():
     assert isinstance(error, KeyError)
     assert str(error) == ("Keyword argument num_warp was specified but unrecognised (in a launch of k); "
                           "did you mean 'num_warps' or 'num_ctas'?")
-    assert "parameters and options: x, n, arch, debug" in str(unknown_keyword("k", "zzzzzz", ["x", "n"]))
+    assert "parameters and options: x, n, arch, check, debug" in str(unknown_keyword("k", "zzzzzz", ["x", "n"]))

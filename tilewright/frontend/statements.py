@@ -108,7 +108,7 @@ class Tracer(Loops):
                 if isinstance(bare, ast.AnnAssign) and bare.value is None and target.id not in self.locals.values:
                     value = self._known(target.id, value)
                 else:
-                    value = semantic.decay(self.builder, value)
+                    value = semantic.decay(self.builder, value, target.id)
             self.locals.assign(target.id, value, target)
         elif isinstance(target, ast.Tuple | ast.List):
             for part, item in zip(target.elts, self.unpacked(target, value), strict=True):
@@ -149,7 +149,7 @@ class Tracer(Loops):
         value = self.expression(node.value)
         self.at(node)
         value = semantic.binary(self.builder, type(node.op).__name__, old, value)
-        self.locals.assign(node.target.id, semantic.decay(self.builder, value), node.target)
+        self.locals.assign(node.target.id, semantic.decay(self.builder, value, node.target.id), node.target)
 
     # -- the rest ---------------------------------------------------------------------------------------------------
 

@@ -111,12 +111,12 @@ class Autotuner(KernelInterface):
             self.pre_hook(dict(named), reset_only=True)
         if config.pre_hook is not None:
             config.pre_hook({**named, **config.all_kwargs()})
-        return self.fn.run(*args, grid=grid, **kwargs, **config.all_kwargs())
+        return self.fn.run(*args, grid=grid, **kwargs, **_set_by(config, kwargs))
 
     def warmup(self, *args: Any, grid: Any = None, **kwargs: Any) -> list[Any]:
         """Compile every config that pruning leaves, and launch nothing."""
         named = {**dict(zip(self.arg_names, args)), **kwargs}
-        return [self.fn.run(*args, grid=grid, warmup=True, **kwargs, **config.all_kwargs())
+        return [self.fn.run(*args, grid=grid, warmup=True, **kwargs, **_set_by(config, kwargs))
                 for config in self._pruned(named, {**kwargs, "grid": grid, "warmup": True})]
 
     def _chosen(self, args: Sequence[Any], kwargs: Mapping[str, Any], named: Mapping[str, Any],
@@ -173,7 +173,7 @@ class Autotuner(KernelInterface):
                   grid: Any) -> CompiledKernel | None:
         """The kernel of a config; None if it cannot be built for lack of resources."""
         try:
-            made = self.fn.run(*args, grid=grid, warmup=True, **kwargs, **config.all_kwargs())
+            made = self.fn.run(*args, grid=grid, warmup=True, **kwargs, **_set_by(config, kwargs))
         except (OutOfResources, CompileTimeAssertionFailure):
             return None
         return made if isinstance(made, CompiledKernel) else None
@@ -191,7 +191,7 @@ class Autotuner(KernelInterface):
         def call() -> None:
             error: Exception | None = None
             try:
-                self.fn.run(*args, grid=grid, **kwargs, **config.all_kwargs())
+                self.fn.run(*args, grid=grid, **kwargs, **_set_by(config, kwargs))
             except Exception as raised:
                 error = raised
                 raise
@@ -274,6 +274,11 @@ class Autotuner(KernelInterface):
         return sorted(configs, key=costs.__getitem__)[:count]
 
 
+def _set_by(config: Config, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The keywords that a config adds to those of a launch, whose options have the last word."""
+    return {name: value for name, value in config.all_kwargs().items() if name in config.kwargs or name not in kwargs}
+
+
 def _nothing(named: Mapping[str, Any], exception: Exception | None = None) -> None:
     """The hook after a run where the program gives none."""
 
@@ -294,8 +299,11 @@ def autotune(configs: Sequence[Config], key: Sequence[str], prune_configs_by: Ma
     """Decorator: launch with the fastest of `configs`, found anew for each value of the `key` arguments.
 
     `prune_configs_by` may have `early_config_prune(configs, named_args, **kwargs)`, `perf_model(**args)` and `top_k` (a
-    number, or a share up to 1.0).  `warmup` and `rep` are milliseconds; `do_bench(fn, quantiles=...)` replaces the
-    clock.  `use_cuda_graph` has no meaning on a CPU.  Results are kept in memory.
+    number, or a share up to 1.0).  Before every timed run what the kernel may write, and what `restore_value` names, is
+    put back as it was; then the tensors named in `reset_to_zero` are zeroed, or `pre_hook(args, reset_only=False)` is
+    called instead; `post_hook(args, exception=...)` follows the run.  `warmup` and `rep` are milliseconds;
+    `do_bench(fn, quantiles=...)` replaces the clock.  `use_cuda_graph` has no meaning on a CPU.  Results are kept in
+    memory.  Unknown names are a ValueError.
     """
     return lambda fn: Autotuner(fn, fn.arg_names, configs, key, reset_to_zero, restore_value, pre_hook, post_hook,
                                 prune_configs_by, warmup, rep, use_cuda_graph, do_bench, cache_results)

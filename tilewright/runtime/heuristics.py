@@ -4,8 +4,9 @@
     @jit
     def kernel(x, n, BLOCK: tl.constexpr, EVEN: tl.constexpr): ...
 
-They run in the order of the dict; each sees the arguments by name, the keywords (with grid and warmup) and what the
-earlier ones computed.  A computed value replaces a keyword of the same name.
+A rule may also give an option of the launch, such as `num_warps`.  They run in the order of the dict; each sees the
+arguments by name, the keywords (with grid and warmup) and what the earlier ones computed.  A computed value replaces a
+keyword of the same name, and an option that a config of `autotune` has.
 Tests: tests/runtime/test_heuristics.py.
 """
 
@@ -21,7 +22,7 @@ Rule = Callable[[Mapping[str, Any]], Any]
 
 
 class Heuristics(KernelInterface):
-    """A kernel (or tuned kernel) `fn` with rules for some of its parameters, or for options such as `num_warps`."""
+    """A kernel (or tuned kernel) `fn` with rules for some of its parameters."""
 
     def __init__(self, fn: Any, values: Mapping[str, Rule]) -> None:
         self.fn = fn
@@ -31,7 +32,7 @@ class Heuristics(KernelInterface):
         unknown = [name for name in self.values if name not in self.arg_names and name not in NAMES]
         if unknown:
             raise ValueError(f"heuristics for {', '.join(map(repr, unknown))}, but the parameters of {self.__name__} "
-                             f"are {', '.join(self.arg_names)}")
+                             f"are {', '.join(self.arg_names)}, and options of a launch are {', '.join(sorted(NAMES))}")
 
     def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
         """Compute the values, then run the kernel."""

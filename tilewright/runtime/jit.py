@@ -26,10 +26,11 @@ from tilewright.runtime import knobs
 from tilewright.runtime.build import Build
 from tilewright.runtime.devices import DEVICES
 from tilewright.runtime.grid import Grid, normalise
+from tilewright.runtime.hooks import HOOKS, JitFunctionInfo, LazyDict
 from tilewright.runtime.interface import KernelInterface, in_torch_graph
 from tilewright.runtime.interpreted import InterpretedKernel
 from tilewright.runtime.launch import CompiledKernel, Facts, check_devices, check_writable, facts_of
-from tilewright.runtime.launch_options import NAMES, make_options, unknown_keyword
+from tilewright.runtime.launch_options import NAMES, did_you_mean, is_checked, make_options, unknown_keyword
 from tilewright.runtime.locks import ForkSafeLock
 from tilewright.runtime.specialize import Specializer, Split, typed
 
@@ -78,6 +79,7 @@ class JITFunction(SourceFunction, KernelInterface):
         self._lock = ForkSafeLock()
         self._native: NativeLauncher | None = None
         self._is_used_again = False
+        self.pre_run_hooks: list[Callable[..., Any]] = []
         self._bind: Callable[[JITFunction, Any], Callable[..., CompiledKernel | None]] = _bind_in_python
 
     # -- launching --------------------------------------------------------------------------------------------------
@@ -99,7 +101,7 @@ class JITFunction(SourceFunction, KernelInterface):
             cut_own_frames(error)
             raise
 
-    def warmup(self, *args: Any, grid: Any = None, **kwargs: Any) -> CompiledKernel | InterpretedKernel:
+    def warmup(self, *args: Any, grid: Any = None, **kwargs: Any) -> CompiledKernel | InterpretedKernel | None:
         """Compile for these arguments and launch nothing; dtypes (torch's, NumPy's, tl's) stand for tensors."""
         values, given = self.bind(args, kwargs)
         split = self.specializer.split(values, mock=True)
@@ -107,7 +109,7 @@ class JITFunction(SourceFunction, KernelInterface):
             return InterpretedKernel(self.__name__, lambda g, a: self._launch(g, -1, a, given), self.options(given))
         check_devices(self.__name__, self.slot_names(split), split.pointers)
         try:
-            return self._compiled(values, given, split)
+            return self._compiled(values, given, split, warmup=True)
         except TritonError as error:
             cut_own_frames(error)
             raise
@@ -128,16 +130,41 @@ class JITFunction(SourceFunction, KernelInterface):
         sizes = normalise(self.__name__, grid, bound)
         if not split.ordinary:
             check_devices(self.__name__, self.slot_names(split), split.pointers)
+        for hook in self.pre_run_hooks:
+            hook(*args, **kwargs)
+        if is_checked(given, self.checks()):
+            from tilewright.runtime import checked
+            checked.launch(self, sizes, values, given, split)
+            return None
         if self.interprets():
             self._interpret(sizes, values, given, split)
             return None
         kernel = self._compiled(values, given, split)
+        if kernel is None:
+            return None
         if not split.ordinary:
             check_writable(self.__name__, self.slot_names(split), split.pointers, kernel.written)
+        if HOOKS.watches_launches:
+            with HOOKS.launching(self._told_of_launch(kernel, sizes, values)):
+                kernel.launch(sizes, split.slots, split.pointers)
+            return kernel
         kernel.launch(sizes, split.slots, split.pointers)
-        if kernel.record and not knobs.overrides():
+        if kernel.record and not self.pre_run_hooks and not knobs.overrides():
             self._learn(native_key, args, kwargs, values, given, split, kernel)
         return kernel
+
+    def _told_of_launch(self, kernel: CompiledKernel, grid: Grid, values: Sequence[Any]) -> LazyDict:
+        told = LazyDict({"name": kernel.name, "function": kernel, "stream": None})
+        if self.launch_metadata is not None:
+            told.add(self.launch_metadata, (grid, kernel.metadata, dict(zip(self.arg_names, values, strict=True))))
+        return told
+
+    def add_pre_run_hook(self, hook: Callable[..., Any]) -> None:
+        """Call `hook` with the arguments of every launch of this kernel, before it."""
+        self.pre_run_hooks.append(hook)
+        if self._native is not None:
+            HOOKS.forget(self._native)
+            self._native, self._bind = None, _bind_in_python
 
     def _learn(self, native_key: int, args: Sequence[Any], kwargs: Mapping[str, Any], values: Sequence[Any],
                given: Mapping[str, Any], split: Split, kernel: CompiledKernel) -> None:
@@ -166,6 +193,7 @@ class JITFunction(SourceFunction, KernelInterface):
             return None
         native = NativeLauncher(launchers, self.params, self.specializer.rules, JITFunction.launch_slowly,
                                 *knobs.overrides_variable())
+        HOOKS.watch(native)
         self._bind = native.bind
         return native
 
@@ -217,8 +245,10 @@ class JITFunction(SourceFunction, KernelInterface):
         names = [p.name for p in self.params[len(args):]
                  if p.name not in kwargs and not p.has_default and p.kind is not ParamKind.VARIADIC]
         listed = ", ".join(map(repr, names))
+        stray = [name for name in kwargs if name not in self.arg_names and name not in NAMES]
+        hint = f"; {stray[0]!r}, which was given, is none of them{did_you_mean(stray[0], names)}" if stray else ""
         return TypeError(f"{self.__name__}() missing {len(names)} required argument{'s' if len(names) != 1 else ''}: "
-                         f"{listed}; its parameters are {', '.join(self.arg_names)}")
+                         f"{listed}; its parameters are {', '.join(self.arg_names)}{hint}")
 
     # -- compiling --------------------------------------------------------------------------------------------------
 
@@ -232,12 +262,37 @@ class JITFunction(SourceFunction, KernelInterface):
         written, names = self._entry(values, given, split).written, self.slot_names(split)
         return frozenset(names[slot] for slot in written.params), written.anything
 
-    def _compiled(self, values: Sequence[Any], given: Mapping[str, Any], split: Split) -> CompiledKernel:
-        """The kernel for these arguments, from the cache or compiled now."""
+    def _compiled(self, values: Sequence[Any], given: Mapping[str, Any], split: Split,
+                  warmup: bool = False) -> CompiledKernel | None:
+        """The kernel for these arguments, from the cache or compiled now; None if a hook wants no compilation."""
         entry = self._entry(values, given, split)
         facts = facts_of(split.pointers, entry.written)
         kernel = entry.kernels.get(facts)
-        return kernel if kernel is not None else self._finished(entry, facts, values, split)
+        if kernel is not None:
+            return kernel
+        if not HOOKS.watches_compilations:
+            return self._finished(entry, facts, values, split)
+        told = self._told(split, values, given, warmup)
+        if HOOKS.before_compiling(told):
+            return None
+        kernel = self._finished(entry, facts, values, split)
+        HOOKS.after_compiling(told)
+        return kernel
+
+    def _told(self, split: Split, values: Sequence[Any], given: Mapping[str, Any], warmup: bool) -> Mapping[str, Any]:
+        """What the hooks of the compiler are told of a compilation."""
+        key, options = self._key(split, given), self.options(given)
+        rules = self.specializer.rules
+        signature = {r.name: "constexpr" if a[0] == "=" else a.removesuffix("D") if isinstance(a, str) else a
+                     for r, a in zip(rules, split.atoms, strict=True)}
+        constants = {r.name: v for r, a, v in zip(rules, split.atoms, values, strict=True) if a[0] == "="}
+        chosen = {name: getattr(options, name) for name in ("num_warps", "num_ctas", "num_stages", "enable_fp_fusion")}
+        name = self._kernel_name(split, values)
+        shown = ", ".join(f"{n}: {t}" for n, t in signature.items())
+        return {"key": repr(key), "repr": f"{name}[{', '.join(f'{n}: {v}' for n, v in chosen.items())}]({shown})",
+                "fn": JitFunctionInfo(self.fn.__module__, self.__name__, self),
+                "compile": {"key": repr(key), "signature": signature, "constants": constants, **chosen},
+                "is_manual_warmup": warmup}
 
     def _entry(self, values: Sequence[Any], given: Mapping[str, Any], split: Split) -> Entry:
         """What is known of these arguments' key."""
@@ -262,7 +317,7 @@ class JITFunction(SourceFunction, KernelInterface):
             signature = self.specializer.signature(split.atoms, values, False, False)
             build = Build(self, signature, self.options(given), dependencies(self, values), DEVICES.cpu(settings),
                           DEVICES.store(settings), lambda: DEVICES.compiler_key(settings),
-                          reads=not settings["always_compile"], check=settings["check"])
+                          reads=not settings["always_compile"], check=settings["verify"])
             entry = self._entries[key] = Entry(build)
             return entry
 
@@ -272,8 +327,9 @@ class JITFunction(SourceFunction, KernelInterface):
                 return entry.kernels[facts]
             build = entry.build
             code = build.code(*facts, dump=self._dump(self.settings()))
-            kernel = CompiledKernel(code, build.target, build.options, self.specializer, split.atoms, facts,
-                                    entry.written, self._kernel_name(split, values))
+            with HOOKS.loading(code.name, code.binary):
+                kernel = CompiledKernel(code, build.target, build.options, self.specializer, split.atoms, facts,
+                                        entry.written, self._kernel_name(split, values))
             entry.kernels[facts] = kernel
             return kernel
 
@@ -304,6 +360,11 @@ class JITFunction(SourceFunction, KernelInterface):
         """Whether a launch would go to the eager engine now."""
         overridden = knobs.overrides()
         return bool(overridden["interpret"] if "interpret" in overridden else self._settings["interpret"])
+
+    def checks(self) -> bool:
+        """Whether a launch that does not say `check=` runs in checked mode now."""
+        overridden = knobs.overrides()
+        return bool(overridden["check"] if "check" in overridden else self._settings["check"])
 
     def _interpret(self, grid: Grid, values: Sequence[Any], given: Mapping[str, Any], split: Split) -> None:
         signature = self.specializer.signature(split.atoms, values, False, False)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.departures import differs
 from tests.targets.cpu.harness import F16, F32, F64, I8, I16, I32, I64, both, generated, kernel, ptr
 
 SIZES = [1, 7, 16, 17, 1023, 1025]
@@ -144,6 +145,7 @@ def test_gather_and_scatter(t, dtype):
              [x, index, np.zeros(40, dtype), n])
 
 
+@differs("Of equal addresses the last wins")
 def test_equal_addresses_keep_the_last_value():
     def body(b, o, p):
         offs = b.iota(37)

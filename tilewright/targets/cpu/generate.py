@@ -71,7 +71,7 @@ def generate(module: Module, isa: Isa, vector_bits: int, check_bounds: bool = Tr
     messages = kernel.messages
     metadata = {"entry": entry, "scratch_bytes": max(64, kernel.scratch.size), "asserts": messages.asserts,
                 "prints": messages.prints, "accesses": messages.accesses,
-                "nontemporal": streaming.used, "polls_cancel": bool(messages.loops),
+                "nontemporal": streaming.used, "polls_cancel": messages.waits,
                 "loops": [location_record(loc) for loc in messages.loops], "name": module.entry_name}
     return Generated(code.text() + writer.text(), metadata)
 

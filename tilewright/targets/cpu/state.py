@@ -94,6 +94,7 @@ class Messages:
     prints: list[Mapping[str, Any]] = field(default_factory=list)
     accesses: list[Mapping[str, Any]] = field(default_factory=list)     # those that may leave their extent
     loops: list[Location] = field(default_factory=list)     # those that poll
+    waits: bool = False                                     # it has a `while` loop, which may run for ever
 
 
 def location_record(loc: Location | None) -> Mapping[str, Any] | None:
