@@ -106,7 +106,8 @@ def _at_compile_time(callee: Callable[..., Any], args: Arguments, kwargs: Keywor
 
 def _declared_constexpr(function: types.FunctionType, args: Arguments, kwargs: Keywords) -> Any:
     """`f(...)` with `f = tl.constexpr(function)`: unlike a constexpr function it gets the constexprs themselves."""
-    for which, value in (*enumerate(args), *kwargs.items()):
+    given: list[tuple[int | str, Any]] = [*enumerate(args), *kwargs.items()]
+    for which, value in given:
         _python(function.__name__, which, value)
     return from_python(function(*args, **kwargs))
 
