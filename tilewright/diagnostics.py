@@ -195,6 +195,60 @@ class OutOfBoundsError(TritonError, IndexError):
         return type(self), (self.bad, self.kernel, self.program, self.location)
 
 
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What checked mode found: what happened, to which element of which argument, in which program, and the cure.
+
+    `index` counts elements from the argument's pointer; `lane` is the element of the tile; both are None or empty
+    where there is none (a branch).  `others` are the further places that it has to do with, each with its part in it.
+    """
+
+    what: str
+    cure: str
+    argument: str | None
+    index: int | None
+    program: tuple[int, int, int]
+    lane: tuple[int, ...]
+    location: Location | None
+    others: tuple[tuple[str, Location], ...] = ()
+
+
+class CheckError(TritonError):
+    """A fault that checked mode found (`kernel[grid](..., check=True)`); `finding` has it in parts."""
+
+    def __init__(self, finding: Finding, kernel: str) -> None:
+        self.finding, self.kernel = finding, kernel
+        self.argument, self.index, self.program = finding.argument, finding.index, finding.program
+        self.location, self.cure = finding.location, finding.cure
+        lane = f"tile element {list(finding.lane)} of " if finding.lane else ""
+        parts = [render(f"{kernel}: {finding.what} ({lane}program {finding.program})", finding.location)]
+        parts += [f"{part}: {place}\n{source_excerpt(place)}".rstrip() for part, place in finding.others]
+        super().__init__("\n".join([*parts, f"likely cure: {finding.cure}"]))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.finding, self.kernel)
+
+
+class FootprintError(CheckError, IndexError):
+    """An access between the elements of a strided tensor: within its extent, but no element of it."""
+
+
+class DataRaceError(CheckError):
+    """Two programs of a launch touch one element, one of them writes, and no atomic operation puts them in order."""
+
+
+class WrappedOffsetError(CheckError, OverflowError):
+    """An access whose offset left its integer type on the way, so that it is at another element than was meant."""
+
+
+class UndefinedLaneError(CheckError):
+    """A value that a masked load without `other` left undefined is stored, decides a branch, or makes an address."""
+
+
+class UnwrittenReadError(CheckError):
+    """A read of an element that the launch was told is not written yet, before the kernel wrote it."""
+
+
 class AutotunerError(TritonError):
     """A tuner that was set up wrongly."""
 

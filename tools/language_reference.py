@@ -10,20 +10,23 @@ from __future__ import annotations
 
 import enum
 import inspect
+import operator
 import re
 import sys
 from collections.abc import Iterator
 from typing import Any
 
+import tilewright as triton
 from tilewright import language as tl
 from tilewright.frontend.python_builtins import PYTHON_CALLS, REFUSED_BUILTINS
 from tilewright.frontend.refusals import UNSUPPORTED
 from tilewright.ir.ops import TABLE
 from tilewright.language.builtin import Builtin
 from tilewright.language.extra import libdevice
+from tilewright.language.function import ConstexprFunction
 from tilewright.language.promotion import promote
 from tilewright.language.tensor import tensor
-from tools.language_text import HEAD, PROMOTION, PYTHON, TYPES
+from tools.language_text import HEAD, LAUNCH, PROMOTION, PYTHON, TYPES
 
 # title; what is common to the names; the modules that define them, in order
 FAMILIES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
@@ -58,9 +61,13 @@ FAMILIES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("Looking into a kernel", "", ("debug",)),
     ("Promises to the compiler", "A promise that does not hold makes the result undefined.", ("hints",)),
     ("Types and values", "Classes, for annotations and for code that makes kernels.",
-     ("types", "constexpr", "tensor", "tuples", "structures")),
+     ("types", "constexpr", "tensor", "tuples", "aggregates", "structures")),
     ("More", "", ()),
 )
+# names of `triton` that stand beside kernels; the others are for libraries, or raised
+_AROUND = ("jit", "autotune", "Config", "heuristics", "aggregate", "constexpr_function", "cdiv", "next_power_of_2",
+           "reinterpret", "set_allocator", "testing.do_bench", "testing.assert_close", "testing.perf_report",
+           "testing.Benchmark")
 _MODULES = ("core", "extra", "math", "random", "semantic", "standard")
 _NOT_SHOWN = {"PENDING"}
 # classes of values and types that programs look at, and never make
@@ -77,7 +84,7 @@ def page() -> str:
         names = [n for n in tl.__all__ if family_of(n) == title and n not in _MINOR]
         if names:
             parts.append("\n\n".join([f"## {title}", *([text] if text else []), *map(entry, ordered(names))]))
-    parts += [minor(), methods(), libdevice_table(), pending()]
+    parts += [minor(), methods(), libdevice_table(), around(), pending()]
     return "\n\n".join(p.strip("\n") for p in parts) + "\n"
 
 
@@ -131,7 +138,7 @@ def shown_signature(value: Any) -> str:
     if inspect.isclass(value) and issubclass(value, enum.Enum):
         return f": {', '.join(m.name for m in value)}"
     try:
-        signature = inspect.signature(value)
+        signature = inspect.signature(value.fn if isinstance(value, ConstexprFunction) else value)
     except (TypeError, ValueError):
         return ""
     return f"({', '.join(_parameters(signature))})"
@@ -264,6 +271,19 @@ def libdevice_table() -> str:
     text = ("## tl.extra.libdevice\n\nThe names of the C library, also as `tl.extra.cuda.libdevice`. Operands are fp32 "
             "or fp64, all of one type, unless a line says otherwise; Python numbers take it.")
     return text + "\n\n" + table(["function", ""], rows)
+
+
+def around() -> str:
+    """What is called outside of kernels, and what is raised."""
+    parts = [LAUNCH]
+    for name in _AROUND:
+        value = operator.attrgetter(name)(triton)
+        shown = f"{name}{shown_signature(value)}"
+        parts.append(f"### triton.{name}\n\n```python\n{shown}\n```\n\n{prose(value)}")
+    public = [getattr(triton, name) for name in sorted(triton.__all__)]
+    errors = [e for e in public if inspect.isclass(e) and issubclass(e, Exception)]
+    parts.append("### Errors\n\n" + "\n".join(f"* `triton.{e.__name__}`: {prose(e).splitlines()[0]}" for e in errors))
+    return "\n\n".join(parts)
 
 
 def pending() -> str:

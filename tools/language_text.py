@@ -54,3 +54,13 @@ the recursion.
 * Globals: modules, jit functions, types and `tl.constexpr` values. A changed global recompiles the kernel.
 * `x[:, None]`, `x[None, :]` add dimensions to a tile; `x[3]`, `x[:, 4:8]`, `x[::2]`, with bounds known at compile time,
   are parts of it."""
+
+LAUNCH = """\
+## Around kernels
+
+`kernel[grid](*args, **options)` launches. `grid` is a tuple of one to three sizes, or a function that makes one of the
+arguments by name. Arrays and tensors (NumPy, torch, DLPack) become pointers; an int is int32 if it fits, else int64 or
+uint64, a float fp32, a bool int1; tuples of these arrive as tuples, None as None; a `tl.constexpr` parameter takes
+whatever is hashable. An int of 1 is compiled in, and whether 16 divides a number or an address is known to the
+compiler. Options are `debug`, which turns assertions on, `enable_fp_fusion`, and those of GPUs (`num_warps`,
+`num_stages`, ...), which are checked and change nothing on a CPU. `kernel.warmup(*args, grid=grid)` compiles only."""

@@ -6,6 +6,7 @@ import traceback
 import pytest
 
 import tilewright.language as tl
+from tests.departures import differs
 from tests.frontend.running import compiled, jit
 from tilewright.diagnostics import CompilationError
 from tilewright.frontend import compile_function
@@ -34,6 +35,7 @@ def test_a_parameter_without_argument_and_default_is_named():
         compiled(kernel, out="*i32", n="i32", t=["i32"], B=4)
 
 
+@differs("Errors name the file, the cause and the cure")
 def test_the_traceback_of_an_error_shows_no_compiler():
     def wrong(out):
         tl.store(out, tl.arange(0, 4))

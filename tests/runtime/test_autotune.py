@@ -7,6 +7,7 @@ import pytest
 
 import tilewright as triton
 import tilewright.language as tl
+from tests.departures import differs
 from tilewright.runtime import knobs
 from tilewright.runtime.autotune import Autotuner
 
@@ -39,6 +40,10 @@ def times(table):
     return bench
 
 
+@differs("Tuning keeps its hands off the data", topic="Launching and tuning",
+         peer="Every timed run changes the arguments, unless `restore_value` or `reset_to_zero` names them.",
+         ours="Arguments that the kernel both reads and writes are put back before every timed run, and the winner "
+              "runs once.")
 def test_in_place_kernels_are_applied_once():
     x = np.arange(50, dtype=np.float32)
     kernel = tuned()
@@ -49,6 +54,7 @@ def test_in_place_kernels_are_applied_once():
     np.testing.assert_array_equal(x, np.arange(50) * 9)
 
 
+@differs("Tuning keeps its hands off the data")
 def test_every_timed_run_sees_the_same_input():
     seen = []
     x = np.ones(16, np.float32)
@@ -96,6 +102,9 @@ def test_meta_parameters_may_not_be_passed():
         tuned(configs=CONFIGS[:1])[grid](np.ones(16, np.float32), 16, 2.0, BLOCK=16)
 
 
+@differs("Unknown names in `autotune` are errors", topic="Launching and tuning",
+         peer="3.6 ignores them in `key`, `reset_to_zero` and `restore_value`.",
+         ours="As in 3.9, at the decoration.")
 @pytest.mark.parametrize("option", ["key", "reset_to_zero", "restore_value"])
 def test_unknown_names(option):
     with pytest.raises(ValueError, match=f"{option} names 'm', but the parameters of scale are x, n, factor, BLOCK"):
@@ -234,6 +243,9 @@ def test_warmup_compiles_every_config():
     assert len(kernels) == 2 and (x == 1).all()
 
 
+@differs("Tuned choices last as long as the process", topic="Launching and tuning",
+         peer="`cache_results=True` keeps timings on disk.",
+         ours="They are kept in memory; the argument warns.")
 def test_cached_results_on_disk_are_not_promised():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

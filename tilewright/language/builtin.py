@@ -73,7 +73,7 @@ class BoundBuiltin:
     def __init__(self, builtin: Builtin, receiver: tensor) -> None:
         self.builtin = builtin
         self.receiver = receiver
-        self.name = builtin.name
+        self.name = self.__name__ = builtin.name
 
     def call(self, builder: Builder, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> Any:
         return self.builtin.call(builder, (self.receiver, *args), kwargs)

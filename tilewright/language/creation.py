@@ -19,6 +19,7 @@ from tilewright.language.values import (
     describe,
     emit,
     full_of,
+    how_to_know,
     is_literal,
     known_bool,
     known_dtype,
@@ -63,8 +64,9 @@ def arange(start: Any, end: Any, *, _builder: Builder) -> tensor:
     values = [unwrap(start), unwrap(end)]
     for name, value in zip(("start", "end"), values, strict=True):
         if isinstance(value, tensor):
+            cure = how_to_know(value) or "take a constexpr range and mask it with `< n`"
             raise LanguageValueError(f"arange's arguments must be of type tl.constexpr: `{name}` is {describe(value)}; "
-                                     "take a constexpr range and mask it with `< n`")
+                                     f"{cure}")
     low, high = (known_int(v, f"`{n}` of tl.arange") for n, v in zip(("start", "end"), values, strict=True))
     if high <= low:
         raise LanguageValueError(f"arange's end argument must be greater than the start argument: got {low} and {high}")

@@ -144,9 +144,7 @@ def _load(builder: Builder, desc: tensor_descriptor, where: tuple[tensor, tensor
           eviction: Any) -> tensor:
     pointers, mask = where
     fill = padding(desc[4], desc.dtype)
-    result: tensor = memory_ops.load.call(builder, (pointers, mask, fill), {
-        "cache_modifier": cache, "eviction_policy": eviction})
-    return result
+    return memory_ops.load_tile(builder, pointers, mask, fill, True, cache, eviction)
 
 
 @builtin

@@ -42,31 +42,40 @@ def load(pointer: Any, mask: Any = None, other: Any = None, boundary_check: Any 
     pointer; `boundary_check` without a block pointer.  Outside of a tensor: OutOfBoundsError when the kernel runs.
     """
     mask, other, block = unwrap(mask), unwrap(other), unwrap(pointer)
+    padded = False
     if isinstance(block, block_pointer):
         if mask is not None or other is not None:
             raise LanguageValueError("`mask` and `other` arguments cannot be specified for loading block pointers; use "
                                      "boundary_check and padding_option")
         pointer, mask = block.access(_builder, checked_dimensions(boundary_check, block))
         fill = padding(padding_option, block.element)
-        other = fill if mask is not None else None
+        other, padded = fill if mask is not None else None, True
     else:
         _refuse_block_pointer_arguments("load", boundary_check, padding_option)
+    return load_tile(_builder, pointer, mask, other, padded, cache_modifier, eviction_policy, volatile)
+
+
+def load_tile(builder: Builder, pointer: Any, mask: Any, other: Any, padded: bool, cache_modifier: Any = "",
+              eviction_policy: Any = "", volatile: Any = False) -> tensor:
+    """A load from a pointer or a tile of pointers; `padded`: the program wants zero where the mask is false."""
     target = pointer_operand(pointer, "load")
     if mask is None and other is not None:
         raise LanguageValueError("`other` cannot be provided without `mask`: it is the value of masked lanes")
     attrs = {"cache": _cache(cache_modifier, _LOAD_CACHES, "load"), "eviction": _eviction(eviction_policy),
              "volatile": known_bool(volatile, "volatile"), "has_mask": mask is not None, "has_other": other is not None}
+    if padded and mask is not None and other is None:
+        attrs["padded"] = True
     operands, names = [target], ["pointer"]
     element = _pointee(target)
     if mask is not None:
-        operands.append(mask_operand(_builder, mask))
+        operands.append(mask_operand(builder, mask))
         names.append("mask")
     if other is not None:
-        operands.append(value_operand(_builder, other, element, "other"))
+        operands.append(value_operand(builder, other, element, "other"))
         names.append("other")
     refuse_blocks_for_scalar_pointer(operands, names)
-    operands = broadcast_all(_builder, operands, names)
-    return emit(_builder, "load", operands, with_dtype(operands[0], element), attrs)
+    operands = broadcast_all(builder, operands, names)
+    return emit(builder, "load", operands, with_dtype(operands[0], element), attrs)
 
 
 @builtin

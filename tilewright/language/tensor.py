@@ -45,12 +45,13 @@ class tensor(base_value):
     meaning: ClassVar[Meaning]
     members: ClassVar[dict[str, Any]] = {}
 
-    __slots__ = ("builder", "handle", "type")
+    __slots__ = ("assigned", "builder", "handle", "type")
 
     def __init__(self, handle: Handle, type: ValueType, builder: Builder) -> None:
         self.handle = handle
         self.type = type
         self.builder = builder
+        self.assigned = ""      # the name whose plain assignment made a number this run-time value, for messages
 
     @property
     def dtype(self) -> Scalar:

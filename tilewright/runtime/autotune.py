@@ -299,8 +299,11 @@ def autotune(configs: Sequence[Config], key: Sequence[str], prune_configs_by: Ma
     """Decorator: launch with the fastest of `configs`, found anew for each value of the `key` arguments.
 
     `prune_configs_by` may have `early_config_prune(configs, named_args, **kwargs)`, `perf_model(**args)` and `top_k` (a
-    number, or a share up to 1.0).  `warmup` and `rep` are milliseconds; `do_bench(fn, quantiles=...)` replaces the
-    clock.  `use_cuda_graph` has no meaning on a CPU.  Results are kept in memory.
+    number, or a share up to 1.0).  Before every timed run what the kernel may write, and what `restore_value` names, is
+    put back as it was; then the tensors named in `reset_to_zero` are zeroed, or `pre_hook(args, reset_only=False)` is
+    called instead; `post_hook(args, exception=...)` follows the run.  `warmup` and `rep` are milliseconds;
+    `do_bench(fn, quantiles=...)` replaces the clock.  `use_cuda_graph` has no meaning on a CPU.  Results are kept in
+    memory.  Unknown names are a ValueError.
     """
     return lambda fn: Autotuner(fn, fn.arg_names, configs, key, reset_to_zero, restore_value, pre_hook, post_hook,
                                 prune_configs_by, warmup, rep, use_cuda_graph, do_bench, cache_results)

@@ -30,7 +30,7 @@ from tilewright.runtime.hooks import HOOKS, JitFunctionInfo, LazyDict
 from tilewright.runtime.interface import KernelInterface, in_torch_graph
 from tilewright.runtime.interpreted import InterpretedKernel
 from tilewright.runtime.launch import CompiledKernel, Facts, check_devices, check_writable, facts_of
-from tilewright.runtime.launch_options import NAMES, make_options, unknown_keyword
+from tilewright.runtime.launch_options import NAMES, did_you_mean, is_checked, make_options, unknown_keyword
 from tilewright.runtime.locks import ForkSafeLock
 from tilewright.runtime.specialize import Specializer, Split, typed
 
@@ -132,6 +132,10 @@ class JITFunction(SourceFunction, KernelInterface):
             check_devices(self.__name__, self.slot_names(split), split.pointers)
         for hook in self.pre_run_hooks:
             hook(*args, **kwargs)
+        if is_checked(given, self.checks()):
+            from tilewright.runtime import checked
+            checked.launch(self, sizes, values, given, split)
+            return None
         if self.interprets():
             self._interpret(sizes, values, given, split)
             return None
@@ -241,8 +245,10 @@ class JITFunction(SourceFunction, KernelInterface):
         names = [p.name for p in self.params[len(args):]
                  if p.name not in kwargs and not p.has_default and p.kind is not ParamKind.VARIADIC]
         listed = ", ".join(map(repr, names))
+        stray = [name for name in kwargs if name not in self.arg_names and name not in NAMES]
+        hint = f"; {stray[0]!r}, which was given, is none of them{did_you_mean(stray[0], names)}" if stray else ""
         return TypeError(f"{self.__name__}() missing {len(names)} required argument{'s' if len(names) != 1 else ''}: "
-                         f"{listed}; its parameters are {', '.join(self.arg_names)}")
+                         f"{listed}; its parameters are {', '.join(self.arg_names)}{hint}")
 
     # -- compiling --------------------------------------------------------------------------------------------------
 
@@ -311,7 +317,7 @@ class JITFunction(SourceFunction, KernelInterface):
             signature = self.specializer.signature(split.atoms, values, False, False)
             build = Build(self, signature, self.options(given), dependencies(self, values), DEVICES.cpu(settings),
                           DEVICES.store(settings), lambda: DEVICES.compiler_key(settings),
-                          reads=not settings["always_compile"], check=settings["check"])
+                          reads=not settings["always_compile"], check=settings["verify"])
             entry = self._entries[key] = Entry(build)
             return entry
 
@@ -354,6 +360,11 @@ class JITFunction(SourceFunction, KernelInterface):
         """Whether a launch would go to the eager engine now."""
         overridden = knobs.overrides()
         return bool(overridden["interpret"] if "interpret" in overridden else self._settings["interpret"])
+
+    def checks(self) -> bool:
+        """Whether a launch that does not say `check=` runs in checked mode now."""
+        overridden = knobs.overrides()
+        return bool(overridden["check"] if "check" in overridden else self._settings["check"])
 
     def _interpret(self, grid: Grid, values: Sequence[Any], given: Mapping[str, Any], split: Split) -> None:
         signature = self.specializer.signature(split.atoms, values, False, False)

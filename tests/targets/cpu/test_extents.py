@@ -8,6 +8,7 @@ import pytest
 
 import tilewright as triton
 import tilewright.language as tl
+from tests.departures import differs
 from tilewright import knobs
 from tilewright.diagnostics import OutOfBoundsError
 from tilewright.testing.engines import launch
@@ -35,6 +36,10 @@ def copy(x, out, n, OFF: tl.constexpr, B: tl.constexpr):
     tl.store(out + i, v, mask=i < n)
 
 
+@differs("Accesses outside of a tensor are errors", topic="Memory",
+         peer="They read and write foreign memory, or end the process.",
+         ours="`OutOfBoundsError` with argument, element, program and line, and the store is not done. Compiled CPU "
+              "code tests tiles against the extents of the arguments; `TILEWRIGHT_CHECK_BOUNDS=0` turns that off.")
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("offset, index, program", [
     (100_000_000, 100_000_000, 0), (-1, -1, 0), (105, 1000, 6), (10**12, 10**12, 0), (-(2**40), -(2**40), 0)])
@@ -63,6 +68,7 @@ def fill(out, n, start, B: tl.constexpr):
     tl.store(out + start + i, i.to(tl.float32) + 1, mask=i < n)
 
 
+@differs("Accesses outside of a tensor are errors")
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("n, start, index", [(64, 41, 100), (10, 95, 100), (60, -4, -4), (1, 100, 100), (1, -1, -1)])
 def test_a_store_out_of_bounds_writes_nothing(engine, n, start, index):
