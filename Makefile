@@ -2,6 +2,7 @@
 # make test      linters, types, layers and a fixed sample of the tests (installs torch, CPU build)
 # make test-all  the same with every test
 # make lint      linters, types and layers only
+# make pages     writes the generated pages of docs/ anew
 # make clean     removes the virtual environment and everything that was generated
 #
 # Variables: PYTHON (interpreter for the virtual environment, 3.10 or newer), VENV (where it lives),
@@ -21,7 +22,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint clean
+.PHONY: help demo test test-all lint pages clean
 
 help:
 	@sed -n '/^$$/q;s/^# \{0,1\}//p' Makefile
@@ -39,6 +40,11 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+
+pages: $(VENV)/.core
+	$(BIN)/python -m tilewright knobs --page > docs/knobs.md
+	$(BIN)/python -m tools.language_reference > docs/language.md
+	$(BIN)/python -m tools.differences_page > docs/differences.md
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -40,6 +40,12 @@ def test_example_is_ok(path: Path, tmp_path: Path) -> None:
     assert result.stdout.rstrip().endswith("OK")
 
 
+@pytest.mark.parametrize("path", EXAMPLES[:6], ids=lambda path: path.stem)
+def test_checked_mode_finds_nothing(path: Path, tmp_path: Path) -> None:
+    result = run(path, "--device", "cpu", TILEWRIGHT_CHECK="1", **without_torch(tmp_path))
+    assert result.returncode == 0 and result.stdout.rstrip().endswith("OK"), result.stdout + result.stderr
+
+
 @pytest.mark.parametrize("name", sorted(NEEDS_TORCH))
 def test_example_without_torch_says_why_it_is_skipped(name: str, tmp_path: Path) -> None:
     result = run(ROOT / "examples" / name, **without_torch(tmp_path))

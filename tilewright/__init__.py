@@ -16,14 +16,20 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.diagnostics import (
     AutotunerError,
+    CheckError,
     CompilationError,
     CompileTimeAssertionFailure,
+    DataRaceError,
+    FootprintError,
     InterpreterError,
     KernelAssertionError,
     OutOfBoundsError,
     OutOfResources,
     TritonError,
+    UndefinedLaneError,
     UnsupportedLanguageConstruct,
+    UnwrittenReadError,
+    WrappedOffsetError,
 )
 from tilewright.language.aggregates import aggregate
 from tilewright.runtime import knobs
@@ -54,11 +60,12 @@ _LAZY = ("language", "testing", "compat", "runtime", "interpret", "compile", "ta
          "compiler", "backends")
 
 __all__ = [
-    "AutotunerError", "CompilationError", "CompileTimeAssertionFailure", "Config", "InterpreterError", "JITFunction",
-    "KernelAssertionError", "KernelInterface", "MockTensor", "OutOfBoundsError",
-    "OutOfResources", "TensorWrapper", "TritonError",
-    "UnsupportedLanguageConstruct", "__version__", "aggregate", "autotune", "cdiv", "constexpr_function", "heuristics",
-    "jit", "knobs", "language", "next_power_of_2", "reinterpret", "set_allocator", "testing",
+    "AutotunerError", "CheckError", "CompilationError", "CompileTimeAssertionFailure", "Config", "DataRaceError",
+    "FootprintError", "InterpreterError", "JITFunction", "KernelAssertionError", "KernelInterface", "MockTensor",
+    "OutOfBoundsError", "OutOfResources", "TensorWrapper", "TritonError", "UndefinedLaneError",
+    "UnsupportedLanguageConstruct", "UnwrittenReadError", "WrappedOffsetError", "__version__",
+    "aggregate", "autotune", "cdiv", "constexpr_function", "heuristics", "jit", "knobs", "language", "next_power_of_2",
+    "reinterpret", "set_allocator", "testing",
 ]
 
 

@@ -7,9 +7,16 @@ the project.  Tests: tests/test_diagnostics.py, tests/errors/.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import linecache
+import types
 import unicodedata
 from dataclasses import dataclass, replace
+from pathlib import Path
+
+_PACKAGE = str(Path(__file__).parent) + "/"
+_BETWEEN = frozenset({functools.__file__, contextlib.__file__})      # the files of frames between ours
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +195,60 @@ class OutOfBoundsError(TritonError, IndexError):
         return type(self), (self.bad, self.kernel, self.program, self.location)
 
 
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What checked mode found: what happened, to which element of which argument, in which program, and the cure.
+
+    `index` counts elements from the argument's pointer; `lane` is the element of the tile; both are None or empty
+    where there is none (a branch).  `others` are the further places that it has to do with, each with its part in it.
+    """
+
+    what: str
+    cure: str
+    argument: str | None
+    index: int | None
+    program: tuple[int, int, int]
+    lane: tuple[int, ...]
+    location: Location | None
+    others: tuple[tuple[str, Location], ...] = ()
+
+
+class CheckError(TritonError):
+    """A fault that checked mode found (`kernel[grid](..., check=True)`); `finding` has it in parts."""
+
+    def __init__(self, finding: Finding, kernel: str) -> None:
+        self.finding, self.kernel = finding, kernel
+        self.argument, self.index, self.program = finding.argument, finding.index, finding.program
+        self.location, self.cure = finding.location, finding.cure
+        lane = f"tile element {list(finding.lane)} of " if finding.lane else ""
+        parts = [render(f"{kernel}: {finding.what} ({lane}program {finding.program})", finding.location)]
+        parts += [f"{part}: {place}\n{source_excerpt(place)}".rstrip() for part, place in finding.others]
+        super().__init__("\n".join([*parts, f"likely cure: {finding.cure}"]))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.finding, self.kernel)
+
+
+class FootprintError(CheckError, IndexError):
+    """An access between the elements of a strided tensor: within its extent, but no element of it."""
+
+
+class DataRaceError(CheckError):
+    """Two programs of a launch touch one element, one of them writes, and no atomic operation puts them in order."""
+
+
+class WrappedOffsetError(CheckError, OverflowError):
+    """An access whose offset left its integer type on the way, so that it is at another element than was meant."""
+
+
+class UndefinedLaneError(CheckError):
+    """A value that a masked load without `other` left undefined is stored, decides a branch, or makes an address."""
+
+
+class UnwrittenReadError(CheckError):
+    """A read of an element that the launch was told is not written yet, before the kernel wrote it."""
+
+
 class AutotunerError(TritonError):
     """A tuner that was set up wrongly."""
 
@@ -197,3 +258,42 @@ class AutotunerError(TritonError):
 
 class InternalError(TritonError):
     """A fault of the compiler itself: the verifier or a pass found IR that it should never see."""
+
+
+def is_own(frame: types.FrameType) -> bool:
+    """Whether a frame is of this package: nothing that a user wants to see or to step through."""
+    return frame.f_code.co_filename.startswith(_PACKAGE)
+
+
+def cut_own_frames(error: TritonError) -> None:
+    """Leave the user's frames alone in the traceback of an error and of its causes, for what a program calls:
+
+        try: ...
+        except TritonError as error:
+            cut_own_frames(error)
+            raise
+
+    Frames of a kernel in the eager engine stay, for a debugger to look into.  The frame that has the `try` is cut out,
+    too: Python (from 3.11 on) does not add it again at a bare `raise`.  An `InternalError` keeps all, and so does a
+    cause that is no error of ours and has no frame of the user: it shows a fault.  This is no context manager since
+    leaving one is a call, in which a step debugger would stop.
+    """
+    part: BaseException | None = None if isinstance(error, InternalError) else error
+    while part is not None:
+        kept = _of_users(part.__traceback__)
+        if kept is not None or type(part).__module__.startswith("tilewright."):
+            part.__traceback__ = kept
+        part = part.__cause__
+
+
+def _of_users(trace: types.TracebackType | None) -> types.TracebackType | None:
+    """The entries of a traceback whose frames are neither ours nor between ours."""
+    kept = []
+    while trace is not None:
+        if not is_own(trace.tb_frame) and trace.tb_frame.f_code.co_filename not in _BETWEEN:
+            kept.append(trace)
+        trace = trace.tb_next
+    made = None
+    for entry in reversed(kept):
+        made = types.TracebackType(made, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return made

@@ -1,5 +1,9 @@
 """Calls with wrong, missing and extra arguments."""
 
+import math
+
+import numpy as np
+
 import tilewright.language as tl
 from tests.errors.harness import case, jit
 
@@ -77,3 +81,53 @@ def two_for_len(x):
 @case(x="*fp32", n="i32")
 def too_few_in_min(x, n):
     tl.store(x, min(n))  # error: CompilationError: min() takes two or more values in a kernel
+
+
+@case(x="*fp32")
+def function_of_numpy(x):
+    tl.store(x, np.sqrt(tl.load(x)))  # error: CompilationError: sqrt is a function of numpy
+
+
+@case(x="*fp32")
+def function_of_numpy_with_another_name(x):
+    tl.store(x, np.absolute(tl.load(x)))  # error: CompilationError: use tl.abs
+
+
+@case(x="*fp32")
+def function_of_math(x):
+    tl.store(x, math.sqrt(tl.load(x)))  # error: CompilationError: argument 1 is the run-time value fp32; use tl.sqrt
+
+
+@case(x="*fp32")
+def function_of_nobody(x):
+    tl.store(x, np.gradient(tl.load(x)))  # error: CompilationError: gradient cannot be called in a kernel
+
+
+@case(x="*fp32")
+def class_of_numpy(x):
+    tl.store(x, np.float32(tl.load(x)))  # error: CompilationError: convert with x.to(tl.float32)
+
+
+@case(x="*fp32")
+def type_of_numpy(x):
+    tl.store(x, tl.load(x).to(np.float16))  # error: CompilationError: write tl.float16
+
+
+@case(x="*fp32")
+def method_without_call(x):
+    tl.store(x, 1 + tl.arange(0, 4).sum)  # error: CompilationError: and the function 'sum'
+
+
+@case(x="*fp32")
+def print_without_a_text(x):
+    print(tl.load(x))  # error: CompilationError: print in a kernel takes a text first, not fp32: write print("x", x)
+
+
+@case(x="*fp32")
+def print_with_a_keyword(x):
+    print("x", tl.load(x), sep="|")  # error: CompilationError: print has no sep= in a kernel
+
+
+@case
+def print_of_two_texts():
+    print("a", "b")  # error: CompilationError: print in a kernel shows numbers after its text, not constexpr 'b'

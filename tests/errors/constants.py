@@ -39,8 +39,8 @@ def python_function_of_argument(x, n):
 
 @case(x="*fp32", n="i32")
 def declared_constexpr(x, n):
-    size: tl.constexpr = n * 2  # error: CompilationError: size is declared tl.constexpr, but its value is int32
-    tl.store(x, size)
+    size: tl.constexpr = n * 2
+    tl.store(x + tl.arange(0, size), 1)  # error: CompilationError: must be
 
 
 @case(x="*fp32", n="i32")
@@ -139,3 +139,20 @@ def condition_of_text(x, S: tl.constexpr):
 @case(x="*fp32", N=0)
 def division_by_zero(x, N: tl.constexpr):
     tl.store(x, 4 // N)  # error: CompilationError: by zero
+
+
+@case(x="*fp32", B=4)
+def reassigned_size(x, B: tl.constexpr):
+    B = B * 2
+    tl.store(x + tl.arange(0, B), 1.0)  # error: CompilationError: write `B2: tl.constexpr = ...` there and use B2
+
+
+@case(x="*fp32", B=4)
+def reassigned_shape(x, B: tl.constexpr):
+    half = B // 2
+    tl.store(x, tl.zeros((B, half), tl.float32))  # error: CompilationError: write `half2: tl.constexpr = ...`
+
+
+@case(x="*fp32", n="i32")
+def index_by_a_number_of_run_time(x, n):
+    tl.store(x, tl.arange(0, 4)[n])  # error: CompilationError: unsupported tensor index: int32; a tile

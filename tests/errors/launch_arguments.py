@@ -132,3 +132,9 @@ def too_large_for_annotated_int():
 @launch_case
 def array_for_annotated_scalar():
     typed[(1,)](X, X, 1.0)  # error: TypeError: annotated as i32, so it takes a number
+
+
+@launch_case
+def misspelt_parameter_of_a_config():
+    tuned = triton.autotune([triton.Config({"BLOK": 4})], key=[])(scale)
+    tuned[(1,)](X, X, 3, 0.5)  # error: TypeError: 'BLOK', which was given, is none of them; did you mean 'BLOCK'?

@@ -53,3 +53,18 @@ def no_size():
 @launch_case
 def text_size():
     mark[("8",)](X)  # error: TypeError: whole numbers, not '8' of type str
+
+
+@triton.jit
+def fill(x, BLOCK: tl.constexpr):
+    tl.store(x + tl.arange(0, BLOCK), 1)
+
+
+@launch_case
+def unknown_name_in_a_grid_function():
+    fill[lambda m: (m["BLOK"],)](X, BLOCK=4)  # error: GridKeyError: the arguments are x, BLOCK; did you mean 'BLOCK'?
+
+
+@launch_case
+def key_error_of_the_users_own():
+    fill[lambda m: ({}["BLOCK"],)](X, BLOCK=4)  # error: KeyError: 'BLOCK'

@@ -3,6 +3,7 @@
 import pytest
 
 import tilewright.language as tl
+from tests.departures import differs
 from tests.frontend.running import compiled, jit, op_names, results
 from tilewright.diagnostics import CompilationError
 
@@ -69,6 +70,7 @@ def functions_of(module):
     return sorted(n.partition(".")[0] for n in module.functions)
 
 
+@differs("Python that 3.9 has new")
 def test_defaults_keywords_and_variadic_arguments():
     def kernel(out, n):
         tl.store(out, scaled(n))
@@ -91,6 +93,7 @@ def test_a_function_is_traced_once_for_the_same_types_and_values():
     assert op_names(module).count("call") == 4
 
 
+@differs("1, True and 1.0 are different compile-time values")
 @pytest.mark.parametrize("pair", [(0.0, -0.0), (1, True), (1, 1.0)])
 def test_compile_time_values_that_python_calls_equal_are_different_specialisations(pair):
     def kernel(out, n, A, B):
@@ -119,6 +122,9 @@ def test_tuples_are_returned_with_their_compile_time_parts():
     assert results(kernel, n=("i32", 3)) == [34.0]
 
 
+@differs("Functions may call themselves", topic="Control flow",
+         peer="Recursion fails.",
+         ours="It works, if a compile-time value ends it.")
 def test_recursion_over_a_constexpr():
     def kernel(out, n):
         tl.store(out, power(n, 10))
@@ -162,6 +168,11 @@ def test_combine_functions_of_reductions():
     assert results(kernel, 2) == [100.0, 120.0]
 
 
+@differs("Errors name the file, the cause and the cure", topic="Errors and debugging",
+         peer="The line is counted from the function's `def`; an error in a called function has no message, only a "
+              "cause.",
+         ours="file:line:column and the line with a caret; the chain of calls; what came, what is allowed, what to "
+              "do; no frame of the compiler.")
 def test_an_error_in_a_called_function_shows_the_chain_of_calls():
     def kernel(out, n):
         tl.store(out, outer(n))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import tilewright.language as tl
+from tests.departures import differs
 from tests.frontend.running import compiled, jit, launch, results
 from tilewright.diagnostics import KernelAssertionError, TritonError
 from tilewright.ir.types import I32, I64
@@ -85,6 +86,9 @@ def test_hints_are_kept_and_do_not_change_the_result():
     assert results(kernel, n=("i32", 5)) == [10.0]
 
 
+@differs("Only variables that are read must agree", topic="Control flow",
+         peer="A variable that a loop or a branch changes must keep its type, read or not.",
+         ours="Where nobody reads it in the next iteration, or behind the branch, it may be anything.")
 def test_dead_variables_may_change_their_type():
     """What nobody reads in the next iteration or after the loop is not carried."""
 
@@ -139,6 +143,9 @@ def test_the_decision_on_a_number_that_turns_out_to_change_is_made_at_run_time()
     assert results(kernel, 2, n=("i32", 2)) == [2.0, 2.0]
 
 
+@differs("`tl.static_print` prints once", topic="Compile-time values",
+         peer="In a loop it prints again for each dry pass: twice, and more often where loops nest.",
+         ours="Once for each time that the code is compiled into the kernel.")
 def test_static_print_prints_once(capsys):
     def kernel(out, n):
         k: tl.constexpr = 7
@@ -189,6 +196,9 @@ def test_constexpr_declared_in_an_unrolled_loop():
     assert results(kernel) == [0.0 + 1 + 6 + 28]
 
 
+@differs("`for` goes over tuples", topic="Control flow",
+         peer="Only over `range`, `tl.range` and `tl.static_range`.",
+         ours="Over tuples too; the loop is unrolled.")
 def test_loops_over_tuples():
     def kernel(out, a, b):
         s = 0
@@ -211,6 +221,9 @@ def test_the_loop_variable_of_an_unrolled_loop_stays_and_is_compile_time():
     assert results(kernel) == [8.0]
 
 
+@differs("Loops step down by a run-time step", topic="Control flow",
+         peer="A negative step that is not known at compile time runs zero times, or too often.",
+         ours="As in Python.")
 @pytest.mark.parametrize(("bounds", "expected"), [
     ((88, -1, -8), sum(range(88, -1, -8))), ((5, 10, -3), 0), ((5, -5, -3), 5 + 2 - 1 - 4), ((0, 7, 3), 9),
     ((3, 3, 1), 0),
@@ -226,6 +239,9 @@ def test_steps_at_run_time(bounds, expected):
     assert results(kernel, a=("i32", a), b=("i32", b), c=("i32", c)) == [expected]
 
 
+@differs("A step of zero is an error", topic="Control flow",
+         peer="The kernel hangs.",
+         ours="An error that names the loop.")
 @pytest.mark.parametrize("with_break", [False, True])
 def test_a_step_that_is_zero_at_run_time_is_an_error_and_does_not_hang(with_break):
     def kernel(out, c, BREAK: tl.constexpr):
@@ -298,6 +314,7 @@ def test_while_on_integers_is_while_not_zero():
     assert results(kernel, n=("i32", 4)) == [10.0]
 
 
+@differs("`while True`")
 def test_while_false_compiles_nothing():
     def kernel(out, ON: tl.constexpr):
         while ON:

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from tests.departures import differs
 from tilewright.diagnostics import SourceNotFoundError
 from tilewright.language.function import SourceFunction
 from tilewright.language.source_text import command_text, found_text, is_text_of
@@ -113,6 +114,9 @@ print(x.tolist())
 """
 
 
+@differs("Kernels need no file", topic="Launching and tuning",
+         peer="A kernel must stand in a file.",
+         ours="`python -c`, `exec` of a text that can be found, notebooks and `jit(source=...)` work.")
 @pytest.mark.parametrize("words", [["-c", PROGRAM], ["-c", f"exec({PROGRAM!r})"],
                                    ["-c", f"import sys; text = {PROGRAM!r}; exec(text)"]])
 def test_kernels_of_a_command_run(words):

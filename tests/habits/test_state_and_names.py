@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -28,6 +29,7 @@ IMPORTS_LATE: Mapping[str, str] = {
     "tilewright/targets/cpu/target.py": "a kernel from the disk cache is loaded without what generates code",
     "tilewright/targets/cpu/host/choice.py": "the portable host loads LLVM",
     "tilewright/targets/cpu/host/library.py": "the writer of the pool's text is loaded when no stored code is found",
+    "tilewright/targets/cpu/host/linux.py": "only kernels that are launched more than once get a native launcher",
     "tilewright/testing/report.py": "pandas and matplotlib are extras, needed by those who ask for a plot",
 }
 
@@ -50,6 +52,12 @@ def late_imports(tree: ast.Module) -> list[int]:
 def test_module_says_what_it_is(path: Path) -> None:
     tree = tree_of(path)
     assert not tree.body or ast.get_docstring(tree), f"{name_of(path)} has no docstring"
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_the_tests_that_a_module_names_exist(path: Path) -> None:
+    named = re.findall(r"tests/[\w/]+\.py", path.read_text())
+    assert [name for name in named if not (ROOT / name).exists()] == []
 
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)

@@ -11,6 +11,7 @@ import pytest
 
 import tilewright as triton
 import tilewright.language as tl
+from tests.departures import differs
 from tilewright.diagnostics import (
     CompilationError,
     CompileTimeAssertionFailure,
@@ -202,6 +203,7 @@ def element_assignment(x):
     v[0] = 1
 
 
+@differs("Errors name the file, the cause and the cure")
 @pytest.mark.parametrize("kernel, args, guilty, kind, words", [
     (wrong_shapes, (), "c = a + b", CompilationError, "4"),
     (undefined, (), "noqa: F821", CompilationError, "nothing is not defined"),
@@ -224,6 +226,10 @@ def test_errors_have_the_users_line(kernel, args, guilty, kind, words):
     assert f"{__file__}:{line_of(kernel, guilty)}" in str(caught.value)
 
 
+@differs("The interpreter is the language", topic="Errors and debugging",
+         peer="The interpreter takes code that the compiler refuses, and rounds, wraps and promotes in its own way.",
+         ours="With `TRITON_INTERPRET=1` the same rules run step by step: the same values, and the same errors for "
+              "what runs.")
 @pytest.mark.parametrize("kernel, args, kind", [
     (wrong_shapes, (), CompilationError), (undefined, (), CompilationError), (changes_type, (), CompilationError),
     (one_side, (5,), CompilationError), (reassigned, (), CompilationError), (two_types, (5,), CompilationError),
@@ -292,6 +298,9 @@ def asserts(x, n):
     tl.device_assert(tl.program_id(0) < n, "too many programs")
 
 
+@differs("Assertions work in the interpreter", topic="Errors and debugging",
+         peer="`tl.device_assert` is always off there.",
+         ours="It follows `debug`, as in compiled code.")
 def test_device_assert_with_debug():
     x = np.zeros(1, np.int32)
     asserts[(3,)](x, 2)

@@ -9,6 +9,7 @@ import pytest
 
 import tilewright as triton
 import tilewright.language as tl
+from tests.departures import differs
 from tilewright.testing.engines import launch
 
 ENGINES = ["eager", "batched", "batched-passes"]
@@ -27,6 +28,7 @@ def int8_in_a_loop(x, out):
         tl.store(out + tl.arange(0, 4), w * 100)
 
 
+@differs("The interpreter is the language")
 @pytest.mark.parametrize("engine", ENGINES)
 def test_load_int8_plus_loop_index_is_int32(engine):
     out = run(engine, int8_in_a_loop, np.zeros(4, np.int64), np.array([100, -100, 3, 0], np.int8))
@@ -82,6 +84,7 @@ def wrapping(out, n):
     tl.store(out + 2, (big * 2).to(tl.int64))
 
 
+@differs("The interpreter is the language")
 @pytest.mark.parametrize("engine", ENGINES)
 def test_int32_wraps(engine):
     out = np.zeros(3, np.int64)

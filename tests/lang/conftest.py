@@ -1,4 +1,7 @@
-"""The fixture `launch`: a kernel's launch, once on every engine."""
+"""The fixture `launch`: a kernel's launch, once on every engine, and in checked mode.
+
+A test marked `undefined_lanes` uses lanes that a masked load without `other` left undefined; checked mode says so.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,20 @@ import functools
 
 import pytest
 
+from tilewright import UndefinedLaneError
 from tilewright.testing import engines
 
 
-@pytest.fixture(params=engines.ENGINES)
+@pytest.fixture(params=(*engines.ENGINES, "checked"))
 def launch(request):
     """`launch(kernel, grid, *args, **kwargs)` on one engine."""
+    if request.param == "checked" and request.node.get_closest_marker("undefined_lanes"):
+        return launch_with_undefined_lanes
     return functools.partial(engines.launch, request.param)
+
+
+def launch_with_undefined_lanes(kernel, grid, *args, **kwargs):
+    """A launch that checked mode refuses; another engine then does what the test expects."""
+    with pytest.raises(UndefinedLaneError, match="masked off in the load"):
+        engines.launch("checked", kernel, grid, *args, **kwargs)
+    engines.launch("batched", kernel, grid, *args, **kwargs)

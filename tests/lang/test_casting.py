@@ -89,7 +89,7 @@ def test_pointers():
 
 
 def test_the_type_argument():
-    with pytest.raises(TypeError, match=r"dtype must be a type such as tl.float32.*write tl.fp16"):
+    with pytest.raises(TypeError, match=r"dtype must be a type such as tl.float32.*write tl.float16"):
         trace(lambda b, x: x.to("fp16"), "fp32")
     assert trace(lambda b, x: x.to(tl.constexpr(tl.float16)), "fp32").result.dtype == tl.float16
     assert trace(lambda b, x: x.cast(tl.float16), "fp32").result.dtype == tl.float16

@@ -5,6 +5,7 @@ import pytest
 
 import tilewright as triton
 import tilewright.language as tl
+from tests.departures import differs
 
 
 @triton.jit
@@ -88,6 +89,9 @@ def chained(x_ptr, out_ptr, N: tl.constexpr):
     tl.store(out_ptr + i, inside)
 
 
+@differs("Python that 3.9 has new", topic="Control flow",
+         peer="3.6 refuses chained comparisons, `:=`, `*args` of called functions and `if` in comprehensions.",
+         ours="They work.")
 def test_chained_comparison_of_tiles(launch):
     x, out = np.arange(8, dtype=np.int32), np.zeros(8, np.int32)
     launch(chained, (1,), x, out, N=8)
@@ -148,6 +152,10 @@ def undefined_integers(x_ptr, y_ptr, out_ptr, N: tl.constexpr):
     tl.store(out_ptr + i, (x // y) + (x % y) + (x << y) + (x >> y))
 
 
+@differs("Undefined integer operations give some value", topic="Numbers",
+         peer="Division by zero, INT_MIN // -1 and shifts by the width are undefined; on a CPU they could end the "
+              "process.",
+         ours="They give some value, the same wherever it is computed in one kernel, and never a trap.")
 def test_undefined_integer_operations_never_end_the_process(launch):
     x = np.array([5, -2**31, 0, 7, -2**31], np.int32)
     y = np.array([0, -1, 0, 40, 0], np.int32)
@@ -232,6 +240,9 @@ def nan_and_zeros(x_ptr, y_ptr, out_ptr, N: tl.constexpr):
     tl.store(out_ptr + 3 * N + i, (x != x).to(tl.float32))
 
 
+@differs("max and min are the same on every engine", topic="Numbers",
+         peer="Compiled code ignores NaNs, the interpreter gives NaN; of two zeros either may come.",
+         ours="A NaN is ignored, in reductions too, unless `propagate_nan` asks for it; -0.0 is less than +0.0.")
 def test_nan_and_signed_zero_are_alike_on_all_engines(launch):
     nan = np.nan
     x = np.array([nan, 1, nan, -0.0, 0.0, 3], np.float32)

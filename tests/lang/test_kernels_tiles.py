@@ -5,6 +5,7 @@ import pytest
 
 import tilewright as triton
 import tilewright.language as tl
+from tests.departures import differs
 
 NAN, INF = np.nan, np.inf
 
@@ -61,6 +62,7 @@ def mutual(x_ptr, out_ptr, X: tl.constexpr, R: tl.constexpr):
     tl.store(out_ptr + r, tl.load(x_ptr + r, mask, 7) + tl.zeros((X, R), tl.int32), mask)
 
 
+@differs("Operands of memory operations broadcast to one another")
 def test_pointer_mask_and_value_broadcast_to_one_another(launch):
     x, out = np.arange(4, dtype=np.int32), np.zeros(4, np.int32)
     launch(mutual, (1,), x, out, X=2, R=4)
@@ -75,6 +77,8 @@ def masked_stencil(x_ptr, out_ptr, N: tl.constexpr):
     tl.store(out_ptr + i, left + right)
 
 
+@pytest.mark.undefined_lanes
+@differs("A masked lane without `other` is zero")
 def test_masked_lanes_without_other_are_zero(launch):
     x, out = np.arange(1, 9, dtype=np.float16), np.zeros(8, np.float16)
     launch(masked_stencil, (1,), x, out, N=8)
@@ -100,6 +104,7 @@ def reductions(x_ptr, out_ptr, M: tl.constexpr, N: tl.constexpr):
     tl.store(out_ptr + 5 * M + 3 * N + 2, tl.sum(tl.sum(x, axis=1), axis=0))
 
 
+@differs("Tiles may have any size")
 @pytest.mark.parametrize("name", ["int8", "uint8", "int32", "int64", "float16", "float32", "float64"])
 @pytest.mark.parametrize("sizes", [(4, 8), (16, 1), (1, 5), (3, 7)])
 def test_reductions_of_small_tiles(launch, name, sizes):
@@ -125,6 +130,7 @@ def extremes(x_ptr, out_ptr, N: tl.constexpr):
     tl.store(out_ptr + 5, index)
 
 
+@differs("argmax and argmin of a NaN")
 @pytest.mark.parametrize("values, want", [
     ([NAN, INF], [INF, INF, 0, 0, NAN, 0]), ([INF, NAN], [INF, INF, 1, 1, NAN, 1]),
     ([NAN] + [INF] * 63, [INF, INF, 0, 0, NAN, 0]), ([1, 3, 3, 1], [3, 1, 1, 0, 3, 1]),
@@ -169,6 +175,9 @@ def half_sum(x_ptr, out_ptr, N: tl.constexpr):
     tl.store(out_ptr, tl.sum(tl.load(x_ptr + tl.arange(0, N)), 0))
 
 
+@differs("Sums of fp16 and bf16 accumulate in fp32", topic="Numbers",
+         peer="`tl.sum` and `tl.cumsum` add in the type itself: 4096 + 1 is 4096 in fp16.",
+         ours="They add in fp32 and round once, to the same type.")
 def test_half_sums_accumulate_in_fp32(launch):
     out = np.zeros(1, np.float32)
     launch(half_sum, (1,), np.concatenate([[4096], np.ones(1024)]).astype(np.float16), out, N=1025)
@@ -217,6 +226,7 @@ def matmul(a_ptr, b_ptr, c_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK:
     tl.store(c_ptr + i[:, None] * N + j[None, :], acc, mask=(i[:, None] < M) & (j[None, :] < N))
 
 
+@differs("`tl.dot` takes tiles of any size")
 @pytest.mark.parametrize("name, result", [("int8", "int32"), ("float16", "float32"), ("float32", "float32"),
                                           ("float64", "float64")])
 @pytest.mark.parametrize("sizes, blocks", [((9, 7, 10), (8, 8, 4)), ((9, 7, 10), (16, 4, 8)), ((9, 7, 10), (5, 3, 7)),
@@ -253,6 +263,9 @@ def ceiling(out_ptr, x, d):
     tl.store(out_ptr, tl.cdiv(x, d))
 
 
+@differs("`tl.cdiv` of negative numbers", topic="Numbers",
+         peer="(x + d - 1) // d, truncated: cdiv(-36, 5) is -6.",
+         ours="Rounded up: -7.")
 def test_cdiv_of_negative_numbers(launch):
     out = np.zeros(1, np.int32)
     for x, d in ((-36, 5), (36, 5), (35, 5), (-3, 2), (2, 3)):
@@ -274,6 +287,7 @@ def test_bools_in_memory(launch):
     assert out.tolist() == [False, True, False, False]
 
 
+@differs("A bool in memory is a byte, 0 or 1")
 def test_any_byte_but_zero_is_true(launch):
     x, out = np.array([0, 1, 2, 255], np.uint8), np.ones(4, np.bool_)
     launch(bools, (1,), x.view(np.bool_), out, N=4)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.departures import differs
 from tests.lang.recorder import call, trace
 from tilewright import language as tl
 
@@ -23,6 +24,9 @@ def test_refusals(use, message):
         trace(use, "fp32[8]")
 
 
+@differs("Assembly is for GPUs", topic="Names and signatures",
+         peer="`tl.inline_asm_elementwise` compiles PTX.",
+         ours="On CPUs and in interpreters it raises NotImplementedError at its line.")
 def test_assembly_is_for_gpus():
     with pytest.raises(NotImplementedError, match="PTX assembly, which runs on NVIDIA GPUs only; on the CPU"):
         trace(lambda b, x: call(b, tl.inline_asm_elementwise, "mov", "=r,r", [x], tl.int32, True, 1), "int32[4]")

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.departures import differs
 from tests.lang.recorder import call, evaluate, trace
 from tilewright import language as tl
 from tilewright.ir.ops.attributes import Cache, Eviction
@@ -49,6 +50,10 @@ def test_other_without_mask_is_an_error():
         trace(lambda b, p: call(b, tl.load, p, other=0.0), "*fp32")
 
 
+@differs("Operands of memory operations broadcast to one another", topic="Memory",
+         peer="A load broadcasts its pointer to mask and `other`; stores and atomics want a pointer of the full "
+              "shape.",
+         ours="Pointer, mask, value and `other` broadcast as in NumPy, in loads, stores and atomics.")
 def test_all_operands_of_a_load_broadcast():
     done = trace(lambda b, p, m: call(b, tl.load, p, m, 0), "*int32[1, 8]", "int1[4, 1]")
     assert done.result.type == tl.block_type(tl.int32, (4, 8))
@@ -58,6 +63,7 @@ def test_all_operands_of_a_load_broadcast():
         trace(lambda b, p, m: call(b, tl.load, p, m), "*int32[8]", "int1[4]")
 
 
+@differs("Operands of memory operations broadcast to one another")
 def test_all_operands_of_a_store_broadcast():
     done = trace(lambda b, p, v, m: call(b, tl.store, p, v, m), "*int32[1, 8]", "int32[4, 8]", "int1[4, 1]")
     assert [str(v.type) for v in done.op("store").operands] == ["tile<4x8xptr<i32>>", "tile<4x8xi32>", "tile<4x8xi1>"]
@@ -143,6 +149,10 @@ def test_eviction_and_volatile():
     assert trace(load(volatile=True), "*fp32").op("load").attrs["volatile"] is True
 
 
+@differs("Positional arguments of both releases", topic="Names and signatures",
+         peer="In 3.9 only pointer, mask and `other` of a load (pointer, value and mask of a store) may be "
+              "positional.",
+         ours="The order of 3.6 is accepted, with all keywords of 3.9.")
 def test_block_pointer_arguments_are_refused_and_positions_are_those_of_both_releases():
     with pytest.raises(ValueError, match="`padding_option` or `boundary_check`"):
         trace(load(boundary_check=(0,)), "*fp32[4]")
@@ -156,6 +166,9 @@ def test_store_is_a_method():
     assert trace(lambda b, p: p.store(1.0), "*fp32").names == ["constant", "store"]
 
 
+@differs("A bool in memory is a byte, 0 or 1", topic="Memory",
+         peer="3.6 stores the low byte of the value, so that 2 is written as 2.",
+         ours="As in 3.9: a load compares with 0, a store writes 0 or 1.")
 def test_int1_is_a_byte_in_memory():
     written = trace(lambda b, p, v: call(b, tl.store, p, v), "*int1[4]", "int32[4]")
     assert written.names == ["constant", "splat", "cmp_ne", "store"]

@@ -8,6 +8,7 @@ import pytest
 
 import tilewright as triton
 import tilewright.language as tl
+from tests.departures import differs
 
 
 @triton.jit
@@ -112,6 +113,7 @@ def spin(lock, count):
     tl.atomic_xchg(lock, 0)
 
 
+@differs("`atomic_max` and `atomic_min` of floats order zeros and ignore NaNs")
 def test_6376_atomic_max_of_minus_zero(launch):
     lowest = np.finfo(np.float32).min
     x, out = np.array([[-0.0, lowest], [-1, -4]], np.float32), np.full(2, lowest, np.float32)
@@ -131,12 +133,14 @@ def test_2355_atomics_of_all_types(launch, dtype):
     assert (old == 10).all()
 
 
+@differs("Operands of memory operations broadcast to one another")
 def test_10896_atomics_broadcast_as_loads_do(launch):
     out = np.zeros(8, np.int32)
     launch(atomics_broadcast, (1,), out, R=8, X=4)
     assert out.tolist() == [2 * 10 * j + 1 for j in range(8)]
 
 
+@differs("`atomic_cas` converts its operands and compares bits")
 @pytest.mark.parametrize("held,swapped", [(1.5, True), (2.0, False)])
 def test_9116_compare_and_swap_of_floats(launch, held, swapped):
     out, old = np.full(1, held, np.float32), np.zeros(1, np.float32)
@@ -144,6 +148,7 @@ def test_9116_compare_and_swap_of_floats(launch, held, swapped):
     assert (old[0], out[0]) == (held, 9.0 if swapped else held)
 
 
+@differs("A masked lane without `other` is zero")
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 def test_737_masked_lanes_do_not_leak(launch, dtype):
     x = np.random.default_rng(0).integers(-9, 9, (8, 8)).astype(dtype)
@@ -153,12 +158,14 @@ def test_737_masked_lanes_do_not_leak(launch, dtype):
     np.testing.assert_array_equal(out, sum(padded[i:i + 8, j:j + 8] for i in range(3) for j in range(3)))
 
 
+@differs("Memory is accessed in program order")
 def test_7957_a_row_through_memory(launch):
     scratch, out, flags = np.zeros((16, 16), np.int32), np.zeros((16, 16), np.int32), np.ones((16, 16), np.bool_)
     launch(row_through_memory, (1,), scratch, out, flags, B=16)
     assert (out == 7).all()
 
 
+@differs("Memory is accessed in program order")
 def test_8259_load_of_what_was_stored_in_a_pipelined_loop(launch):
     buffer, diff = np.zeros(32, np.float32), np.ones((5, 32), np.float32)
     launch(store_then_load_flattened, (1,), buffer, diff, 5, B=32)
@@ -186,6 +193,7 @@ def test_11148_conditional_masked_store(launch, block, flag):
     np.testing.assert_array_equal(out, x * 2 * flag)
 
 
+@differs("Tuning keeps its hands off the data")
 def test_6547_a_tuned_kernel_in_place_is_applied_once():
     tuned = triton.autotune([triton.Config({"B": 32}), triton.Config({"B": 64}), triton.Config({"B": 128})],
                             key=["n"])(in_place_scale)

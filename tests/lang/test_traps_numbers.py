@@ -10,6 +10,7 @@ import pytest
 
 import tilewright as triton
 import tilewright.language as tl
+from tests.departures import differs
 from tilewright.ir import fp
 from tilewright.ir.types import F8E4M3, F8E5M2
 
@@ -186,6 +187,7 @@ def test_619_division_truncates(launch):
     assert r.tolist() == [int(math.fmod(a, b)) for a, b in zip(x, y)]
 
 
+@differs("Undefined integer operations give some value")
 def test_4676_division_by_zero_is_one_value(launch):
     x, y = np.array([2, -2, 0], np.int32), np.zeros(3, np.int32)
     both_q, both_r, q, r = (np.full(3, 9, np.int32) for _ in range(4))
@@ -195,6 +197,7 @@ def test_4676_division_by_zero_is_one_value(launch):
     assert both_q.tolist() == q.tolist() and both_r.tolist() == r.tolist()
 
 
+@differs("`tl.cdiv` of negative numbers")
 @pytest.mark.parametrize("a,b", [(-36, 5), (36, 5), (35, 5), (-35, 5), (1, 7), (-1, 7)])
 def test_954_cdiv_of_negatives(launch, a, b):
     out = np.zeros(1, np.int32)
@@ -202,6 +205,7 @@ def test_954_cdiv_of_negatives(launch, a, b):
     assert out[0] == -(-a // b)
 
 
+@differs("Loops step down by a run-time step")
 @pytest.mark.parametrize("bounds,total", [((88, -1, -8), 540), ((5, 10, -3), 0)])
 def test_10950_negative_run_time_step(launch, bounds, total):
     x, out = np.arange(1, 101, dtype=np.int32), np.full(1, -1, np.int32)
@@ -209,12 +213,14 @@ def test_10950_negative_run_time_step(launch, bounds, total):
     assert out[0] == total
 
 
+@differs("A step of zero is an error")
 def test_11242_a_zero_step_is_an_error(launch):
     x, out = np.arange(16, dtype=np.int32), np.zeros(1, np.int32)
     with pytest.raises(triton.TritonError, match="step"):
         launch(backward_sum, (1,), out, x, 0, 8, 0)
 
 
+@differs("break, continue and return stand anywhere")
 def test_2567_return_in_a_loop_of_a_callee(launch):
     out = np.zeros(3, np.int32)
     launch(call_in_loop, (1,), out, 0)
@@ -240,6 +246,7 @@ def test_10451_tuples_as_constexpr(launch):
     assert out.tolist() == [3.0, 5.0]
 
 
+@differs("A literal beside a tensor is weak everywhere")
 def test_10730_literals_keep_fp16(launch):
     x = np.array([-1, 2, 3, 4, 7, 0.5, 6, 100], np.float16)
     out = np.zeros(8, np.float16)
@@ -248,6 +255,10 @@ def test_10730_literals_keep_fp16(launch):
     np.testing.assert_array_equal(out, np.where(v > 3, v, 0))
 
 
+@differs("fp8 conversions are exact on every engine", topic="Numbers",
+         peer="Some numbers are rounded the wrong way, and some special codes widen to numbers (its issues 11753, "
+              "11784, 11897).",
+         ours="To nearest, ties to even, saturating, from every float; every code widens to its value.")
 @pytest.mark.parametrize("source", [np.float16, np.float32, np.float64])
 def test_11753_fp8_rounds_to_even(launch, source):
     x, out = np.array([1.125, 1.375, 126.24, 65504], source), np.zeros(4, np.uint8)
@@ -259,6 +270,7 @@ def test_11753_fp8_rounds_to_even(launch, source):
     assert fp.decode(out, F8E4M3).tolist() == [first, 128.0, -0.0, 448.0]
 
 
+@differs("fp8 conversions are exact on every engine")
 @pytest.mark.parametrize("wide", [False, True])
 @pytest.mark.parametrize("target", [np.float16, np.float32, np.float64])
 def test_11784_all_fp8_codes_widen(launch, wide, target):
@@ -291,6 +303,9 @@ def test_6748_offsets_beyond_int32(launch):
     assert out[0] == 2_508_718_080
 
 
+@differs("int8 products do not wrap in the interpreter", topic="Numbers",
+         peer="The interpreter multiplies int8 in int8.",
+         ours="int32, on every engine.")
 def test_3566_int8_dot_is_int32(launch):
     a, b = np.full((10, 20), 5, np.int8), np.full((20, 10), 5, np.int8)
     out = np.zeros((10, 10), np.int32)

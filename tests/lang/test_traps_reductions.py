@@ -8,6 +8,7 @@ import pytest
 
 import tilewright as triton
 import tilewright.language as tl
+from tests.departures import differs
 
 
 @triton.jit
@@ -131,6 +132,7 @@ def test_1883_small_tiles_all_axes(launch, size, dtype):
     np.testing.assert_array_equal(out, np.repeat(x.sum((1, 2))[:, None], 3, 1))
 
 
+@differs("`num_warps`, `num_stages` and the like do nothing on a CPU")
 @pytest.mark.parametrize("warps", [1, 2, 4, 8])
 def test_5327_num_warps_does_not_change_a_sum(launch, warps):
     x, out = np.arange(3 * 5 * 2, dtype=np.float32).reshape(3, 5, 2), np.zeros((3, 2), np.float32)
@@ -153,6 +155,7 @@ def test_6635_repeated_argmax_is_top_k(launch):
     assert sorted(indices.tolist()) == sorted(np.argsort(-x, kind="stable")[:16].tolist())
 
 
+@differs("Sums have the same bits in every run")
 def test_7264_replicas_have_the_same_bits(launch):
     x = np.random.default_rng(2).standard_normal((8, 32)).astype(np.float32)
     first, second = np.zeros((4, 8), np.float32), np.zeros((4, 8), np.float32)
@@ -198,6 +201,7 @@ def test_8412_the_error_names_the_range(axis):
         scan_3d[(1,)](x.copy(), x, A=3, B=4, C=5, AXIS=axis, REVERSE=False)
 
 
+@differs("A sort is a permutation, NaNs and all")
 @pytest.mark.parametrize("descending", [False, True])
 def test_5999_sort_is_a_permutation_with_nan(launch, descending):
     x, out = np.array([np.inf, 3.14, np.nan, -1], np.float32), np.zeros(4, np.float32)

@@ -5,6 +5,7 @@ import pytest
 
 import tilewright as triton
 import tilewright.language as tl
+from tests.departures import differs
 
 
 @triton.jit
@@ -170,6 +171,9 @@ def test_bfloat16_add(launch):
     assert x.tolist() == want.to(torch.bfloat16).tolist()
 
 
+@differs("`atomic_max` and `atomic_min` of floats order zeros and ignore NaNs", topic="Memory",
+         peer="They are done on the bits as integers, which can take -0.0 for less than every number.",
+         ours="-0.0 is less than +0.0 and greater than all negative numbers; a NaN never replaces a number.")
 def test_max_with_negative_zero(launch):
     """Traps D18."""
     low = np.finfo(np.float32).min
@@ -187,6 +191,10 @@ def test_max_with_negative_zero(launch):
     assert signs[3] == 2.0 and signs[4] == 1.0 and keep[2] == signs[2]
 
 
+@differs("`atomic_cas` converts its operands and compares bits", topic="Memory",
+         peer="`cmp` and `val` must have the element type and the full shape; floats are refused, or end the process.",
+         ours="They are converted and broadcast as in the other atomics. Elements of 16, 32 and 64 bits, floats too, "
+              "are compared bit by bit: a NaN may match, 0.0 does not match -0.0.")
 @pytest.mark.parametrize("dtype", [np.int16, np.int32, np.uint64, np.float16, np.float32, np.float64])
 def test_cas(launch, dtype):
     """Traps D23: bits are compared, so a NaN matches itself and -0 does not match +0."""
@@ -212,6 +220,7 @@ def test_scalar_atomics_from_many_programs(launch):
     assert out.tolist() == [x.sum(), 64, x.max()]
 
 
+@differs("Operands of memory operations broadcast to one another")
 def test_mutual_broadcasting(launch):
     """Traps D22."""
     x = np.zeros((4, 8), np.int32)
@@ -227,6 +236,9 @@ def test_spin_lock(launch):
     assert (x == 2**20 - 1).all() and lock[0] == 0
 
 
+@differs("A program may wait for programs of lower ids", topic="Launching and tuning",
+         peer="No order of programs is promised; in practice those that run at once may wait for one another.",
+         ours="Programs start in ascending order, so waiting for a lower id ends; waiting for a higher one may not.")
 def test_programs_wait_for_lower_ones(launch):
     x, turn = np.ones(16, np.int64), np.zeros(1, np.int32)
     launch(in_turn, (20,), x, turn, B=16)

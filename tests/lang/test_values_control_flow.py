@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.departures import differs
 from tests.lang import kernels_control as k
 
 
@@ -47,6 +48,9 @@ def test_while(launch, start):
     assert out[0] == steps
 
 
+@differs("break, continue and return stand anywhere", topic="Control flow",
+         peer="`break` and `continue` are not supported, and `return` not in a loop.",
+         ours="They work in every loop and branch, also in functions that a loop calls.")
 @pytest.mark.parametrize("wanted", [3, 9, 77])
 def test_break(launch, wanted):
     x, out = np.array([5, 3, 8, 9, 3], np.int32), ints()
@@ -54,6 +58,7 @@ def test_break(launch, wanted):
     assert out[0] == (x.tolist().index(wanted) if wanted in x else -1)
 
 
+@differs("break, continue and return stand anywhere")
 def test_break_and_continue(launch):
     x, out = np.arange(20, dtype=np.int32), ints()
     launch(k.sum_odd_until, (1,), out, x, 20, 40)
@@ -66,6 +71,7 @@ def test_early_return(launch):
     assert out.tolist() == [1, 2, 3, 4, 5, 0, 0, 0]
 
 
+@differs("break, continue and return stand anywhere")
 @pytest.mark.parametrize("values", [[1, 2, -3, 4], [1, 2, 3, 4], [-1, 0, 0, 0]])
 def test_return_in_loop(launch, values):
     x, out = np.array(values, np.int32), ints(2)
@@ -76,12 +82,16 @@ def test_return_in_loop(launch, values):
     assert out.tolist() == [expected, expected]
 
 
+@differs("`while True`", topic="Control flow",
+         peer="A condition that is known at compile time is not supported in a `while`.",
+         ours="It works; `while False` compiles nothing.")
 def test_while_true(launch):
     out = ints()
     launch(k.while_true, (1,), out, 10)
     assert out[0] == 12
 
 
+@differs("break, continue and return stand anywhere")
 def test_nested_exits(launch):
     out = ints()
     launch(k.nested, (1,), out, 6, 5)

@@ -5,6 +5,7 @@ import pytest
 
 import tilewright as triton
 import tilewright.language as tl
+from tests.departures import differs
 
 
 @triton.jit
@@ -87,6 +88,9 @@ def matmul(a, b, c, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_
 SHAPES = [(16, 16, 16), (64, 32, 16), (1, 16, 32), (16, 1, 16), (8, 16, 1), (3, 5, 7), (33, 17, 20), (1, 1, 1)]
 
 
+@differs("`tl.dot` takes tiles of any size", topic="Shapes",
+         peer="K must be 16 or more (by type, on NVIDIA GPUs), all sizes powers of two.",
+         ours="M, N and K of 1 and more.")
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.float64])
 def test_floats(launch, shape, dtype):
@@ -101,6 +105,7 @@ def test_floats(launch, shape, dtype):
     assert (np.abs(out - exact) <= 4 * eps * max(1, np.log2(k) + 4) * bound + 1e-300).all()
 
 
+@differs("int8 products do not wrap in the interpreter")
 @pytest.mark.parametrize("shape", SHAPES + [(128, 64, 64)])
 def test_int8_does_not_wrap_in_int8(launch, shape):
     m, n, k = shape

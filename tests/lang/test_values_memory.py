@@ -5,6 +5,7 @@ import pytest
 
 import tilewright as triton
 import tilewright.language as tl
+from tests.departures import differs
 
 
 @triton.jit
@@ -75,6 +76,11 @@ def masked_without_other(x, out, n, BLOCK: tl.constexpr):
     tl.store(out + offs, tl.load(x + offs, mask=offs < n))
 
 
+@differs("Memory is accessed in program order", topic="Memory",
+         peer="A load may miss an earlier store of its own program, made by another thread, unless "
+              "`tl.debug_barrier()` stands between them; overlapping arguments are the caller's risk.",
+         ours="All of a load happens before a later store of the same program, and a program sees its own stores, "
+              "also where arguments overlap. Where the launch shows that they do not, it costs nothing.")
 @pytest.mark.parametrize("by", [1, -1, 16, -16, 8, 3])
 @pytest.mark.parametrize("n", [5, 64, 61])
 def test_shift_in_place(launch, by, n):
@@ -95,6 +101,7 @@ def test_reverse_in_place(launch, n):
     np.testing.assert_array_equal(x, expected)
 
 
+@differs("Memory is accessed in program order")
 @pytest.mark.parametrize("distance", [-17, -16, -1, 0, 1, 5, 16, 40])
 def test_overlapping_arguments(launch, distance):
     buffer = np.arange(200, dtype=np.float32)
@@ -112,6 +119,7 @@ def test_a_program_sees_its_stores(launch):
     np.testing.assert_array_equal(out, np.arange(32)[::-1] * 2.0)
 
 
+@differs("Memory is accessed in program order")
 def test_program_order(launch):
     x, out = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
     launch(two_stores, (1,), x, out, BLOCK=32)
@@ -119,6 +127,7 @@ def test_program_order(launch):
     np.testing.assert_array_equal(out, np.arange(32) * 2.0 + 1)
 
 
+@differs("Memory is accessed in program order")
 @pytest.mark.parametrize("n", [0, 1, 3])
 def test_order_in_a_loop(launch, n):
     x = np.arange(33, dtype=np.float32)
@@ -137,12 +146,19 @@ def test_transpose_in_place(launch, size):
     np.testing.assert_array_equal(x, expected)
 
 
+@differs("Of equal addresses the last wins", topic="Memory",
+         peer="Which lane of one store wins is unspecified.",
+         ours="The last one in row-major order.")
 def test_equal_addresses_last_wins(launch):
     out = np.zeros(2, np.int32)
     launch(same_address, (1,), out, BLOCK=32)
     assert out.tolist() == [31, 0]
 
 
+@pytest.mark.undefined_lanes
+@differs("A masked lane without `other` is zero", topic="Memory",
+         peer="It is undefined. (Code for NVIDIA GPUs and the interpreter happen to give zero.)",
+         ours="It is zero, on every engine.")
 def test_masked_lanes_are_zero(launch):
     x, out = np.full(32, 7, np.float32), np.full(32, -1, np.float32)
     launch(masked_without_other, (1,), x, out, 20, BLOCK=32)

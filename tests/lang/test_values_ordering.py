@@ -5,6 +5,7 @@ import pytest
 
 import tilewright as triton
 import tilewright.language as tl
+from tests.departures import differs
 
 NAN, INF = float("nan"), float("inf")
 
@@ -99,6 +100,12 @@ def test_sort(launch, shape, dtype, descending):
     np.testing.assert_array_equal(out, want[:, ::-1] if descending else want)
 
 
+@differs("Any dimension can be sorted", topic="Shapes",
+         peer="`tl.sort` works on the last one.",
+         ours="Any; so does `tl.topk`, of any size and for any k.")
+@differs("`x.sort()` sorts", topic="Names and signatures",
+         peer="The method returns None.",
+         ours="It is `tl.sort`.")
 @pytest.mark.parametrize("how, dim", [("sort", None), ("method", 0), ("merge", -1)])
 def test_ways_to_sort(launch, how, dim):
     x = np.random.default_rng(2).standard_normal((4, 16)).astype(np.float32)
@@ -107,6 +114,9 @@ def test_ways_to_sort(launch, how, dim):
     np.testing.assert_array_equal(out, np.sort(x, -1 if dim is None else dim))
 
 
+@differs("A sort is a permutation, NaNs and all", topic="Numbers",
+         peer="A NaN makes `tl.sort` and `tl.topk` lose and double elements.",
+         ours="Every element is kept; NaNs count as the greatest, as in torch, and -0.0 stands before +0.0.")
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("values", [[INF, 3.14, NAN, -1.0], [NAN, NAN, -INF, INF, 0.0, -0.0, 1.0, NAN],
                                     [-INF, NAN, NAN, NAN]])
@@ -122,6 +132,7 @@ def test_nan_and_infinity(launch, values, descending):
     assert sorted(out.view(np.uint32)[0]) == sorted(x.view(np.uint32)[0])
 
 
+@differs("`tl.topk` keeps the type")
 @pytest.mark.parametrize("n, k", [(64, 16), (33, 5), (16, 16), (8, 1)])
 @pytest.mark.parametrize("dtype", [np.float32, np.uint8, np.float16])
 def test_topk(launch, n, k, dtype):
@@ -136,6 +147,7 @@ def test_topk(launch, n, k, dtype):
         np.testing.assert_array_equal(out, ordered[:, ::-1][:, :k] if descending else ordered[:, :k])
 
 
+@differs("Any dimension can be sorted")
 def test_best_of_many_blocks(launch):
     x = np.random.default_rng(4).standard_normal(150).astype(np.float32)
     out = np.zeros(16, np.float32)
@@ -168,6 +180,9 @@ def test_gather_of_computed_tiles(launch):
     np.testing.assert_allclose(out, v[(np.arange(37) * 5 + 3) % 37] - v[::-1], rtol=1e-5, atol=1e-5)
 
 
+@differs("Histograms of all integers", topic="Shapes",
+         peer="`tl.histogram` takes 32-bit integers, and a power of two of bins.",
+         ours="Integers of any width, any number of bins.")
 @pytest.mark.parametrize("n, block, bins", [(100, 16, 8), (7, 64, 16), (1000, 33, 2)])
 def test_histogram(launch, n, block, bins):
     x = np.random.default_rng(6).integers(-2, bins + 2, n).astype(np.int32)
@@ -176,6 +191,7 @@ def test_histogram(launch, n, block, bins):
     np.testing.assert_array_equal(out, [(x == b).sum() for b in range(bins)])
 
 
+@differs("Histograms of all integers")
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.uint32, np.int64, np.uint64])
 def test_histogram_of_other_integers(launch, dtype):
     x = np.random.default_rng(7).integers(0, 256, (40, np.dtype(dtype).itemsize), dtype=np.uint8).view(dtype)[:, 0]
@@ -186,6 +202,9 @@ def test_histogram_of_other_integers(launch, dtype):
     np.testing.assert_array_equal(out, [(x == b).sum() for b in range(4)])
 
 
+@differs("Parts of a tile by index and slice", topic="Shapes",
+         peer="Only `:` and `None` may stand in brackets.",
+         ours="Ints and slices known at compile time, too, with steps and negative ones.")
 @pytest.mark.parametrize("shape", [(4, 16), (3, 10)])
 def test_parts_of_tiles(launch, shape):
     x = np.arange(shape[0] * shape[1], dtype=np.float32).reshape(shape)

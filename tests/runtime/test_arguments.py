@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.departures import differs
 from tilewright.runtime.arguments import HIGHEST, MockTensor, Readers, extent
 
 
@@ -17,6 +18,9 @@ def bounds(array):
     return low, high
 
 
+@differs("Arguments are arrays of any library", topic="Launching and tuning",
+         peer="Tensors are what has `data_ptr` and `dtype`; NumPy's numbers, float64 excepted, are refused.",
+         ours="NumPy arrays, torch tensors, DLPack and `__array_interface__`; NumPy's numbers keep their types.")
 @pytest.mark.parametrize("dtype, element", [
     ("bool", "i1"), ("int8", "i8"), ("uint8", "u8"), ("int16", "i16"), ("uint32", "u32"), ("int64", "i64"),
     ("float16", "fp16"), ("float32", "fp32"), ("float64", "fp64"),

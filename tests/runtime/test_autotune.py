@@ -7,7 +7,9 @@ import pytest
 
 import tilewright as triton
 import tilewright.language as tl
+from tests.departures import differs
 from tilewright.runtime import knobs
+from tilewright.runtime.autotune import Autotuner
 
 
 @triton.jit
@@ -38,6 +40,10 @@ def times(table):
     return bench
 
 
+@differs("Tuning keeps its hands off the data", topic="Launching and tuning",
+         peer="Every timed run changes the arguments, unless `restore_value` or `reset_to_zero` names them.",
+         ours="Arguments that the kernel both reads and writes are put back before every timed run, and the winner "
+              "runs once.")
 def test_in_place_kernels_are_applied_once():
     x = np.arange(50, dtype=np.float32)
     kernel = tuned()
@@ -48,6 +54,7 @@ def test_in_place_kernels_are_applied_once():
     np.testing.assert_array_equal(x, np.arange(50) * 9)
 
 
+@differs("Tuning keeps its hands off the data")
 def test_every_timed_run_sees_the_same_input():
     seen = []
     x = np.ones(16, np.float32)
@@ -95,6 +102,9 @@ def test_meta_parameters_may_not_be_passed():
         tuned(configs=CONFIGS[:1])[grid](np.ones(16, np.float32), 16, 2.0, BLOCK=16)
 
 
+@differs("Unknown names in `autotune` are errors", topic="Launching and tuning",
+         peer="3.6 ignores them in `key`, `reset_to_zero` and `restore_value`.",
+         ours="As in 3.9, at the decoration.")
 @pytest.mark.parametrize("option", ["key", "reset_to_zero", "restore_value"])
 def test_unknown_names(option):
     with pytest.raises(ValueError, match=f"{option} names 'm', but the parameters of scale are x, n, factor, BLOCK"):
@@ -233,6 +243,9 @@ def test_warmup_compiles_every_config():
     assert len(kernels) == 2 and (x == 1).all()
 
 
+@differs("Tuned choices last as long as the process", topic="Launching and tuning",
+         peer="`cache_results=True` keeps timings on disk.",
+         ours="They are kept in memory; the argument warns.")
 def test_cached_results_on_disk_are_not_promised():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -249,3 +262,60 @@ def test_tensors_in_tuples_are_put_back() -> None:
     x, y = np.zeros(1, np.float32), np.zeros(1, np.float32)
     increment[(1,)]((x, y))
     assert (x[0], y[0]) == (0, 1)
+
+
+class Impatient(Autotuner):
+    """What libraries of kernels do: another policy of choice, on triton's protected methods."""
+
+    def __init__(self, fn, configs):
+        super().__init__(fn, fn.arg_names, configs, ["n"], None, None, warmup=0.05, rep=0.2)
+        self.found = {}
+
+    def run(self, *args, **kwargs):
+        self.nargs = dict(zip(self.arg_names, args))
+        self.found = {config: self._bench(*args, config=config, **kwargs) for config in self.prune_configs(kwargs)}
+        config = min(self.found, key=self.found.get)
+        self.pre_hook({**self.nargs, **kwargs, **config.all_kwargs()}, reset_only=True)
+        self.nargs = None
+        return self.fn.run(*args, **kwargs, **config.all_kwargs())
+
+
+def test_a_subclass_may_tune_by_a_run_of_its_own():
+    x = np.arange(50, dtype=np.float32)
+    kernel = Impatient(scale, CONFIGS)
+    kernel[grid](x, 50, 3.0)
+    np.testing.assert_array_equal(x, np.arange(50) * 3)
+    assert set(kernel.found) == set(CONFIGS) and all(len(times) == 3 for times in kernel.found.values())
+
+
+def test_a_subclass_may_prune():
+    class First(Autotuner):
+        def prune_configs(self, kwargs):
+            assert self.nargs["n"] == 50 and callable(kwargs["grid"])
+            return super().prune_configs(kwargs)[:1]
+
+    x = np.ones(50, np.float32)
+    kernel = First(scale, scale.arg_names, CONFIGS, ["n"], None, None)
+    kernel[grid](x, 50, 3.0)
+    assert kernel.best_config is CONFIGS[0] and (x == 3).all()
+
+
+def test_the_names_that_torch_takes_a_tuner_apart_by():
+    def early(configs, named, **kwargs):
+        return configs
+
+    kernel = tuned(prune_configs_by={"early_config_prune": early, "top_k": 3}, reset_to_zero=["x"])
+    assert (kernel.early_config_prune, kernel.perf_model, kernel.configs_top_k) == (early, None, 3)
+    assert (kernel.user_defined_pre_hook, kernel.user_defined_post_hook) == (False, False)
+    assert (kernel.reset_to_zero, kernel.use_cuda_graph) == (["x"], False)
+
+
+def test_who_asks_what_to_restore_is_told_what_was_found_to_be_written():
+    @triton.autotune([triton.Config({})], key=[], restore_value=["y"])
+    @triton.jit
+    def kernel(x, y, z):
+        tl.store(z, tl.load(x) + tl.load(y))
+
+    assert kernel.restore_value == ["y"]
+    kernel[(1,)](*(np.zeros(1, np.float32) for _ in range(3)))
+    assert kernel.restore_value == ["y", "z"]

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.departures import differs
 from tilewright.runtime.grid import normalise
 
 
@@ -31,6 +32,9 @@ def test_not_a_grid(grid):
         normalise("k", grid, None)
 
 
+@differs("A grid has at most three dimensions", topic="Launching and tuning",
+         peer="Further ones are ignored.",
+         ours="They are an error.")
 @pytest.mark.parametrize("grid, error, words", [
     ((1, 2, 3, 4), ValueError, "1 to 3 sizes, not 4"), ((), ValueError, "1 to 3 sizes, not 0"),
     ((-1,), ValueError, ">= 0, not -1"), ((2.0,), TypeError, "whole numbers, not 2.0 of type float"),

@@ -5,6 +5,7 @@ import pytest
 
 import tilewright as triton
 import tilewright.language as tl
+from tilewright.runtime import knobs
 
 
 @triton.heuristics({"BLOCK": lambda args: triton.next_power_of_2(args["n"]),
@@ -47,3 +48,38 @@ def test_rules_see_grid_and_warmup():
 def test_unknown_parameter():
     with pytest.raises(ValueError, match="heuristics for 'BLOK', but the parameters of fill are out, n, BLOCK, EVEN"):
         triton.heuristics({"BLOK": lambda args: 1})(fill.fn)
+
+
+@pytest.mark.parametrize("interpret", [False, True])
+def test_a_rule_gives_options_of_the_launch(interpret):
+    @triton.heuristics({"num_warps": lambda args: 8, "EVEN": lambda args: args["num_warps"] == 8})
+    @triton.jit
+    def kernel(out, EVEN: tl.constexpr):
+        tl.store(out, 1 if EVEN else 2)
+
+    out = np.zeros(1, np.int32)
+    with knobs.scope(interpret=interpret):
+        made = kernel[(1,)](out)
+    assert out[0] == 1 and (interpret or made.metadata.num_warps == 8)
+
+
+def tunable(out, BLOCK: tl.constexpr):
+    tl.store(out, BLOCK)
+
+
+CONFIGS = [triton.Config({"BLOCK": 1}), triton.Config({"BLOCK": 2}, num_warps=2)]
+
+
+@pytest.mark.parametrize("configs", [CONFIGS, CONFIGS[:1]], ids=["several", "one"])
+def test_options_from_rules_above_and_below_autotune(configs):
+    rules = triton.heuristics({"num_warps": lambda args: 16, "num_stages": lambda args: 1})
+    tuned = triton.autotune(configs, key=[], warmup=1, rep=1)
+    for kernel in (rules(tuned(triton.jit(tunable))), tuned(rules(triton.jit(tunable)))):
+        for _ in range(2):
+            made = kernel[(1,)](np.zeros(1, np.int32))
+            assert (made.metadata.num_warps, made.metadata.num_stages) == (16, 1)
+
+
+def test_a_rule_for_neither_a_parameter_nor_an_option():
+    with pytest.raises(ValueError, match="options of a launch are .*num_warps"):
+        triton.heuristics({"num_warp": lambda args: 1})(triton.jit(tunable))

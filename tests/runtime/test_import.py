@@ -1,4 +1,7 @@
-"""Importing and decorating are cheap and touch no torch, no LLVM, no driver; asked in a fresh process."""
+"""Importing and decorating touch no torch, no LLVM, no driver; asked in a fresh process.
+
+How long an import takes is measured by benchmarks/compile.py.
+"""
 
 import json
 import subprocess
@@ -6,14 +9,12 @@ import sys
 
 HEAVY = ("torch", "llvmlite", "cuda", "matplotlib", "pandas")
 PROGRAM = """
-import json, sys, time
+import json, sys
 import numpy
-start = time.process_time()
 import tilewright as triton
-seconds = time.process_time() - start
 import tilewright.language as tl
 {body}
-print(json.dumps([seconds, sorted(m for m in sys.modules if m.split(".")[0] in {heavy})]))
+print(json.dumps(sorted(m for m in sys.modules if m.split(".")[0] in {heavy})))
 """
 
 
@@ -23,16 +24,12 @@ def fresh_process(body=""):
     return json.loads(done.stdout)
 
 
-def test_import_loads_nothing_heavy_and_is_fast():
-    runs = [fresh_process() for _ in range(3)]
-    assert runs[0][1] == []
-    # CPU time, since tests may share their cores; NumPy's own import, about 0.1 s, comes on top
-    assert min(seconds for seconds, _ in runs) < 0.2
+def test_import_loads_nothing_heavy():
+    assert fresh_process() == []
 
 
 def test_decorating_loads_nothing_heavy():
-    _, loaded = fresh_process("@triton.jit\ndef k(x, N: tl.constexpr):\n    tl.store(x, N)\nassert k.params")
-    assert loaded == []
+    assert fresh_process("@triton.jit\ndef k(x, N: tl.constexpr):\n    tl.store(x, N)\nassert k.params") == []
 
 
 def test_the_eager_engine_needs_no_llvm(tmp_path):
@@ -48,4 +45,4 @@ assert x[0] == 7
 """))
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True,
                           env={**__import__("os").environ, "TRITON_INTERPRET": "1"})
-    assert json.loads(done.stdout)[1] == []
+    assert json.loads(done.stdout) == []

@@ -1,5 +1,6 @@
 """Launching: binding, keys and caching, guards, facts, returned kernels, all kinds of tensors."""
 
+import inspect
 import threading
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 import tilewright as triton
 import tilewright.language as tl
+from tests.departures import differs
 from tilewright.runtime import knobs
 from tilewright.runtime.launch import CompiledKernel
 
@@ -142,6 +144,9 @@ def which(out, C: tl.constexpr):
         tl.store(out, 3)
 
 
+@differs("1, True and 1.0 are different compile-time values", topic="Compile-time values",
+         peer="Keys are compared as Python does, so one compiled kernel serves all three.",
+         ours="They are different keys, and so are 0.0 and -0.0.")
 def test_equal_values_of_different_types_are_different_keys():
     out = np.zeros(1, np.int32)
     seen = []
@@ -151,6 +156,7 @@ def test_equal_values_of_different_types_are_different_keys():
     assert seen == [1, 2, 3]
 
 
+@differs("1, True and 1.0 are different compile-time values")
 def test_a_compile_time_float_is_keyed_by_its_bits():
     @triton.jit
     def sign(out, C: tl.constexpr):
@@ -197,6 +203,9 @@ def guarded(out):
     tl.store(out, helper(FACTOR))
 
 
+@differs("A changed global recompiles", topic="Compile-time values",
+         peer="It is a RuntimeError: the global has changed since the kernel was compiled.",
+         ours="The launch compiles for the new value; so for closures and called functions.")
 def test_another_global_recompiles(monkeypatch):
     out = np.zeros(1, np.int32)
     first = guarded[(1,)](out)
@@ -206,6 +215,7 @@ def test_another_global_recompiles(monkeypatch):
     assert out[0] == 11
 
 
+@differs("A changed global recompiles")
 def test_another_callee_recompiles(monkeypatch):
     @triton.jit
     def other(x):
@@ -218,6 +228,7 @@ def test_another_callee_recompiles(monkeypatch):
     assert out[0] == 102
 
 
+@differs("A changed global recompiles")
 def test_another_closure_value_recompiles():
     value = tl.constexpr(1)
 
@@ -341,7 +352,7 @@ def test_a_knob_that_changes_code_is_in_the_key():
     first = kernel[(4,)](x, y, out, 100, BLOCK=32)
     with knobs.scope(default_fp_fusion=True):
         second = kernel[(4,)](x, y, out, 100, BLOCK=32)
-    with knobs.scope(check=2):
+    with knobs.scope(verify=2):
         third = kernel[(4,)](x, y, out, 100, BLOCK=32)
     assert second is not first and second.metadata.enable_fp_fusion and third is first
 
@@ -394,6 +405,7 @@ def test_zero_dimensional_tensors_are_pointers():
     assert out[0] == 5
 
 
+@differs("Arguments are arrays of any library")
 def test_dlpack_and_array_interface_objects():
     x, y, out = data(16)
 
@@ -409,3 +421,12 @@ def test_dlpack_and_array_interface_objects():
 
     add[(1,)](Interface(), DLPack(), out, 16, BLOCK=16)
     np.testing.assert_array_equal(out, x + y)
+
+
+def test_a_kernel_describes_its_parameters_as_inspect_does():
+    @triton.jit
+    def kernel(x, n, BLOCK: tl.constexpr = 8):
+        pass
+
+    assert list(kernel.signature.parameters) == ["x", "n", "BLOCK"]
+    assert [p.default for p in kernel.params] == [inspect.Parameter.empty, inspect.Parameter.empty, 8]

@@ -37,18 +37,18 @@ def test_a_value_that_means_nothing_names_the_variable(monkeypatch, variable, te
 
 
 def test_scope_overrides_and_ends(monkeypatch):
-    monkeypatch.setenv("TILEWRIGHT_CHECK", "0")
-    with knobs.scope(check=2):
-        assert knobs.read("check") == 2
+    monkeypatch.setenv("TILEWRIGHT_VERIFY", "0")
+    with knobs.scope(verify=2):
+        assert knobs.read("verify") == 2
         with knobs.scope(interpret=True):
-            assert (knobs.read("check"), knobs.read("interpret")) == (2, True)
-    assert knobs.read("check") == 0
+            assert (knobs.read("verify"), knobs.read("interpret")) == (2, True)
+    assert knobs.read("verify") == 0
 
 
 def test_scope_ends_after_an_error():
-    with pytest.raises(RuntimeError, match="inside"), knobs.scope(check=2):
+    with pytest.raises(RuntimeError, match="inside"), knobs.scope(verify=2):
         raise RuntimeError("inside")
-    assert "check" not in knobs.overrides()
+    assert "verify" not in knobs.overrides()
 
 
 def test_scope_does_not_reach_other_threads():

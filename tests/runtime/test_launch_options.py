@@ -35,7 +35,7 @@ def test_knobs_that_affect_code_reach_the_options():
     affecting = {name for name, knob in knobs.TABLE.items() if knob.affects_code}
     other = {"debug": True, "default_fp_fusion": True, "f32_default": "ieee", "allow_non_constexpr_globals": True,
              "check_bounds": False}
-    assert affecting == other.keys()
+    assert affecting == other.keys() | {"cpu"}      # that one chooses the target
     for name, value in other.items():
         assert make_options("k", {}, None, {**SETTINGS, name: value}) != Options(), name
 
@@ -64,4 +64,4 @@ def test_unknown_keyword_suggests():
     assert isinstance(error, KeyError)
     assert str(error) == ("Keyword argument num_warp was specified but unrecognised (in a launch of k); "
                           "did you mean 'num_warps' or 'num_ctas'?")
-    assert "parameters and options: x, n, arch, debug" in str(unknown_keyword("k", "zzzzzz", ["x", "n"]))
+    assert "parameters and options: x, n, arch, check, debug" in str(unknown_keyword("k", "zzzzzz", ["x", "n"]))

@@ -13,7 +13,7 @@ where `ranges` shows that nothing wraps.  Contiguity is modulo 2**bits.  Where a
 2**31 breaks, so runs are kept as far as they are proved not to.  Where an i32 is added to a pointer they are kept as
 they are unless the module is `wide`: no argument reaches that many elements, so no lane that may be accessed has such a
 neighbour.  Contiguity of *addresses* therefore speaks of the lanes that lie within the arguments.
-Tests: tests/analysis/test_axis.py.
+Tests: tests/analysis/.
 """
 
 from __future__ import annotations

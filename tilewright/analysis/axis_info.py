@@ -9,7 +9,7 @@ Along dimension d of a value, counting indices from 0:
 
 Runs may be cut off by the end of the tile; sizes are any integers, so facts meet by greatest common divisors, for
 which 0 is just right.  A scalar has one entry.
-Tests: tests/analysis/test_axis.py.
+Tests: tests/analysis/.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Transfer rules of the axis analysis, one an op (`axis_info` says what the facts mean, `axis` what wrapping does).
 
 A rule gets the analysis, which knows the facts of operands and their intervals, and the op.  None: nothing is known.
-Tests: tests/analysis/test_axis.py, which also checks the facts against values that the interpreter computes.
+Tests: tests/analysis/, which also checks the facts against values that the interpreter computes.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Where exact arithmetic on intervals may leave the type, the result may have wrapped and is taken as anything; so an
 interval that is not the whole type also says that the value was computed without wrapping.  i1 counts as 0 and 1.
 Sources: constants, `iota`, `program_id` (>= 0), loop bounds; a carried value that grows by a bounded step in a `for`
-stays within step times iterations.  Tests: tests/analysis/test_ranges.py.
+stays within step times iterations.  Tests: tests/analysis/.
 """
 
 from __future__ import annotations

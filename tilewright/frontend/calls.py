@@ -12,6 +12,7 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tilewright import language
 from tilewright.frontend.graph import GraphBuilder
 from tilewright.frontend.python_builtins import PYTHON_CALLS, call_python
 from tilewright.frontend.scope import belongs_to_language, is_namedtuple_class
@@ -21,6 +22,7 @@ from tilewright.language import core
 from tilewright.language.core import base_type, constexpr, dtype, is_builtin
 from tilewright.language.errors import LanguageTypeError
 from tilewright.language.function import ConstexprFunction, Param, ParamKind, SourceFunction
+from tilewright.language.values import type_called
 
 Arguments = Sequence[Any]
 Keywords = Mapping[str, Any]
@@ -29,6 +31,8 @@ Keywords = Mapping[str, Any]
 def call_value(builder: GraphBuilder, callee: Any, args: Arguments, kwargs: Keywords) -> Any:
     """The value of `callee(*args, **kwargs)`."""
     if isinstance(callee, constexpr):
+        if isinstance(callee.value, types.FunctionType):        # declared as `@tl.constexpr`
+            return _declared_constexpr(callee.value, args, kwargs)
         callee = callee.value
     if is_builtin(callee):
         return from_python(callee.call(builder, args, kwargs))
@@ -70,7 +74,8 @@ def _construct(cls: type, args: Arguments, kwargs: Keywords) -> Any:
         return from_python(_at_compile_time(cls, args, kwargs))
     if belongs_to_language(cls):
         return cls(*args, **kwargs)
-    raise LanguageTypeError(f"the class {cls.__name__} cannot be called in a kernel; namedtuples can")
+    cure = f"convert with x.to(tl.{name})" if (name := type_called(cls.__name__)) else "namedtuples can"
+    raise LanguageTypeError(f"the class {cls.__name__} cannot be called in a kernel; {cure}")
 
 
 def _is_compile_time_function(callee: Any) -> bool:
@@ -86,8 +91,9 @@ def _is_compile_time_function(callee: Any) -> bool:
 def _python(name: str, position: int | str, value: Any) -> Any:
     if not is_static(value):
         which = f"argument {position + 1}" if isinstance(position, int) else f"argument {position!r}"
+        cure = language_function(name) or "only compile-time values can be passed to it"
         raise LanguageTypeError(f"{name}() is Python and runs when the kernel is compiled, but its {which} is the "
-                                f"run-time value {type_name(value)}; only compile-time values can be passed to it")
+                                f"run-time value {type_name(value)}; {cure}")
     return to_python(value)
 
 
@@ -98,16 +104,43 @@ def _at_compile_time(callee: Callable[..., Any], args: Arguments, kwargs: Keywor
     return from_python(callee(*first, *plain, **named))
 
 
+def _declared_constexpr(function: types.FunctionType, args: Arguments, kwargs: Keywords) -> Any:
+    """`f(...)` with `f = tl.constexpr(function)`: unlike a constexpr function it gets the constexprs themselves."""
+    given: list[tuple[int | str, Any]] = [*enumerate(args), *kwargs.items()]
+    for which, value in given:
+        _python(function.__name__, which, value)
+    return from_python(function(*args, **kwargs))
+
+
 def _not_callable(callee: Any) -> str:
     if isinstance(callee, dtype):
         return f"the type {callee} cannot be called; convert with x.to({spelled(callee)})"
     if isinstance(callee, types.FunctionType):
         return (f"{callee.__name__} is a plain Python function, which a kernel cannot call; decorate it with "
                 "@triton.jit, or, if it computes with compile-time values only, with @triton.constexpr_function")
+    name = getattr(callee, "__name__", "")
+    if callable(callee) and (cure := language_function(name)):
+        return f"{name} is a function of {_library(callee)}, which a kernel cannot call; {cure}"
     if callable(callee):
         return (f"{getattr(callee, '__name__', type(callee).__name__)} cannot be called in a kernel: only names of "
                 "triton.language, @triton.jit and @triton.constexpr_function functions can")
     return f"{type_name(callee)} is not a function"
+
+
+# names of NumPy, torch and math, by the language's name for the same
+_OTHER_NAMES = {"absolute": "abs", "fabs": "abs", "amax": "max", "amin": "min", "concatenate": "cat", "matmul": "dot",
+                "transpose": "trans"}
+
+
+def language_function(name: str) -> str:
+    """"use tl.sqrt", where the language has a function of this (or a related) name; else nothing."""
+    own = name if is_builtin(getattr(language, name, None)) else _OTHER_NAMES.get(name, "")
+    return f"use tl.{own}" if own else ""
+
+
+def _library(callee: Any) -> str:
+    module = getattr(callee, "__module__", None) or type(callee).__module__
+    return "Python" if module == "builtins" else module.partition(".")[0].lstrip("_")
 
 
 # -- arguments of jit functions ----------------------------------------------------------------------------------------

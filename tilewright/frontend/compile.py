@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tilewright.diagnostics import CompilationError
+from tilewright.diagnostics import CompilationError, TritonError, cut_own_frames
 from tilewright.frontend.functions import DeviceFunctions, trace_function
 from tilewright.frontend.graph import GraphBuilder
 from tilewright.frontend.values import as_tuple, from_python
 from tilewright.ir.node import Module, ParamFacts, Value
 from tilewright.ir.rewrite import without_unreachable
 from tilewright.language.core import tensor
-from tilewright.language.errors import LanguageError
 from tilewright.language.function import SourceFunction
 from tilewright.language.options import Arg, ConstantArg, Options, RuntimeArg, Signature
 
@@ -29,21 +28,9 @@ def compile_function(fn: SourceFunction, signature: Signature, options: Options 
     """
     try:
         return _compiled(fn, signature, options or Options(), allow_non_constexpr_globals)
-    except CompilationError as error:
-        raise without_compiler_frames(error)      # noqa: B904  (its causes are kept)
-
-
-def without_compiler_frames(error: CompilationError) -> CompilationError:
-    """The error with a traceback that begins here: what is behind it tells nothing about the kernel.
-
-    The traceback of a cause that is no error of the language stays: it leads into the user's own Python function, or
-    into a fault of the compiler.
-    """
-    part: BaseException | None = error
-    while isinstance(part, CompilationError | LanguageError):
-        part.__traceback__ = None
-        part = part.__cause__
-    return error
+    except TritonError as error:
+        cut_own_frames(error)
+        raise
 
 
 def _compiled(fn: SourceFunction, signature: Signature, options: Options, allow_non_constexpr_globals: bool) -> Module:

@@ -158,7 +158,7 @@ class Expressions(Branches):
     def _walrus(self, node: ast.NamedExpr) -> Any:
         value = self.expression(node.value)
         self.at(node)
-        value = semantic.decay(self.builder, value)
+        value = semantic.decay(self.builder, value, node.target.id)
         self.locals.assign(node.target.id, value, node.target)
         return value
 

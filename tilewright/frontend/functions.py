@@ -25,6 +25,25 @@ from tilewright.language.function import SourceFunction
 MAX_CALL_DEPTH = 40      # each level takes about 15 frames of the 1000 that Python allows
 
 
+def specialisation_key(fn: SourceFunction, values: Mapping[str, Any]) -> Hashable:
+    """What calls with the same code have in common: the function, types and compile-time values."""
+    return (fn, tuple(static_key(v) for v in values.values()))
+
+
+def endless_recursion(fn: SourceFunction, values: Mapping[str, Any]) -> CompilationError:
+    """The error for a call within a call of the same specialisation."""
+    shown = ", ".join(f"{n}: {type_name(v)}" for n, v in values.items())
+    return CompilationError(f"{fn.__name__} calls itself with the same types and compile-time values ({shown}), so the "
+                            "recursion never ends at compile time; recurse on a constexpr that changes, or write a "
+                            "loop")
+
+
+def too_deep(fn: SourceFunction) -> CompilationError:
+    """The error for calls that nest deeper than `MAX_CALL_DEPTH`."""
+    return CompilationError(f"calls nest more than {MAX_CALL_DEPTH} deep at {fn.__name__}; a recursion over a "
+                            "constexpr must end, and functions cannot call each other without end")
+
+
 @dataclass(frozen=True, slots=True)
 class Specialisation:
     """A traced device function: its name in the module and a value of the shape that it returns."""
@@ -76,18 +95,14 @@ class DeviceFunctions:
         return with_handles(specialisation.returned, results)
 
     def _specialised(self, builder: GraphBuilder, fn: SourceFunction, values: Mapping[str, Any]) -> Specialisation:
-        key = (fn, tuple(static_key(v) for v in values.values()))
+        key = specialisation_key(fn, values)
         known = self._known.get(key)
         if known is not None:
             return known
         if key in self._known:
-            shown = ", ".join(f"{n}: {type_name(v)}" for n, v in values.items())
-            raise CompilationError(f"{fn.__name__} calls itself with the same types and compile-time values ({shown}), "
-                                   "so the recursion never ends at compile time; recurse on a constexpr that changes, "
-                                   "or write a loop")
+            raise endless_recursion(fn, values)
         if self._depth >= MAX_CALL_DEPTH:
-            raise CompilationError(f"calls nest more than {MAX_CALL_DEPTH} deep at {fn.__name__}; a recursion over a "
-                                   "constexpr must end, and functions cannot call each other without end")
+            raise too_deep(fn)
         self._known[key] = None
         self._depth += 1
         try:

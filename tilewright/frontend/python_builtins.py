@@ -12,7 +12,7 @@ from typing import Any
 
 import tilewright.language as tl
 from tilewright.frontend.attributes import AttributeErrorInKernel, attribute
-from tilewright.frontend.values import from_python, is_static, is_tuple, to_python, type_name
+from tilewright.frontend.values import from_python, is_number, is_static, is_tuple, to_python, type_name
 from tilewright.language.core import Builder, constexpr, tensor
 from tilewright.language.errors import LanguageTypeError, LanguageValueError
 
@@ -145,6 +145,18 @@ def _absolute(builder: Builder, args: Arguments, kwargs: Keywords) -> Any:
 
 
 def _print(builder: Builder, args: Arguments, kwargs: Keywords) -> Any:
+    """`tl.device_print` by Python's name; what `print` could do more is said in its own words."""
+    wrong = [name for name in kwargs if name != "hex"]
+    if wrong:
+        raise LanguageTypeError(f"print has no {wrong[0]}= in a kernel; it is print(text, *tensors, hex=False), and "
+                                "prints a line an element")
+    if not args or not is_static(args[0]) or not isinstance(to_python(args[0]), str):
+        raise LanguageTypeError(f"print in a kernel takes a text first{', not ' + type_name(args[0]) if args else ''}: "
+                                'write print("x", x); with TRITON_INTERPRET=1 it takes anything')
+    for value in args[1:]:
+        if is_static(value) and not is_number(value):
+            raise LanguageTypeError(f"print in a kernel shows numbers after its text, not {type_name(value)}; join it "
+                                    "to the text, or use tl.static_print")
     return tl.device_print.call(builder, args, kwargs)
 
 

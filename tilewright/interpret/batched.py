@@ -33,7 +33,7 @@ from tilewright.interpret.frame import Frame, Merger, take, uniform_flag
 from tilewright.interpret.memory import Memory, MemoryAccessError
 from tilewright.interpret.printing import print_lines
 from tilewright.ir import fp
-from tilewright.ir.node import Block, Function, Module, Op
+from tilewright.ir.node import Block, Function, Module, Op, Value
 from tilewright.ir.ops import Call
 from tilewright.ir.types import Pointer, Type, element_of, shape_of, storage_dtype
 from tilewright.ir.walk import ops_in
@@ -133,13 +133,30 @@ class Engine:
                 self.write("".join(line + "\n" for line in self._printed[program]))
             self._printed.clear()
 
+    def read_values(self, frame: Frame, values: Sequence[Value]) -> list[Array]:
+        """What control flow passes on for `values`; an engine that knows more of a value passes that on as well."""
+        return [frame.get(v) for v in values]
+
+    def bind_values(self, frame: Frame, values: Sequence[Value], arrays: Sequence[Array]) -> None:
+        """Give `values` what `read_values` has read of others."""
+        frame.bind(values, arrays)
+
+    def take_branch(self, flag: Value, frame: Frame) -> Array:
+        """The flag of a branch or loop that control flow follows now."""
+        return frame.get(flag)
+
     def _run_block(self, block: Block, frame: Frame) -> list[Array]:
-        """Run a block whose arguments are bound; returns the operands of its terminator."""
+        """Run a block whose arguments are bound; returns what its terminator passes on."""
+        self._run_ops(block, frame)
+        return self.read_values(frame, block.terminator.operands)
+
+    def _run_ops(self, block: Block, frame: Frame) -> None:
         for op in block.ops[:-1]:
             control = self._control.get(op.name)
-            results = self.evaluate(op, frame) if control is None else control(op, frame)
-            frame.bind(op.results, results)
-        return [frame.get(v) for v in block.terminator.operands]
+            if control is None:
+                frame.bind(op.results, self.evaluate(op, frame))
+            else:
+                self.bind_values(frame, op.results, control(op, frame))
 
     def evaluate(self, op: Op, frame: Frame) -> tuple[Array, ...]:
         """One op by its row's meaning, its operands bound in `frame`; failures get the op's location."""
@@ -188,7 +205,7 @@ class Engine:
     # -- control flow ----------------------------------------------------------------------------------------
 
     def _if(self, op: Op, frame: Frame) -> list[Array]:
-        flag = frame.get(op.operands[0])
+        flag = self.take_branch(op.operands[0], frame)
         taken = uniform_flag(flag)
         if taken is not None:
             return self._run_block(op.regions[0 if taken else 1], frame)
@@ -199,16 +216,17 @@ class Engine:
         return merger.merged()
 
     def _for(self, op: Op, frame: Frame) -> list[Array]:
-        lower, upper, step = np.broadcast_arrays(*(frame.get(v) for v in op.operands[:3]))
+        lower, upper, step = np.broadcast_arrays(*(self.take_branch(v, frame) for v in op.operands[:3]))
         trips = trip_counts(lower, upper, step, bool(op.attrs["unsigned"]))
         if (trips == trips[0]).all():
             trips = trips[:1]
         merger, rows, group = Merger(frame.size), np.arange(frame.size), frame
-        index, carried, done = lower, [frame.get(v) for v in op.operands[3:]], 0
+        index, carried, done = lower, self.read_values(frame, op.operands[3:]), 0
         while True:
             first_end = int(trips.min())
             while done < first_end:
-                group.bind(op.regions[0].args, [index, *carried])
+                self.bind_values(group, op.regions[0].args[:1], [index])
+                self.bind_values(group, op.regions[0].args[1:], carried)
                 carried = self._run_block(op.regions[0], group)
                 index, done = index + step, done + 1
             if trips.shape[0] == 1 or (trips == done).all():
@@ -223,10 +241,12 @@ class Engine:
     def _while(self, op: Op, frame: Frame) -> list[Array]:
         before, body = op.regions
         merger, rows, group = Merger(frame.size), np.arange(frame.size), frame
-        carried = [frame.get(v) for v in op.operands]
+        carried = self.read_values(frame, op.operands)
         while True:
-            group.bind(before.args, carried)
-            flag, *passed = self._run_block(before, group)
+            self.bind_values(group, before.args, carried)
+            self._run_ops(before, group)
+            flag = self.take_branch(before.terminator.operands[0], group)
+            passed = self.read_values(group, before.terminator.operands[1:])
             goes_on = uniform_flag(flag)
             if goes_on is False:
                 merger.add(rows, passed)
@@ -236,13 +256,13 @@ class Engine:
                 merger.add(rows[ended], [take(a, ended) for a in passed])
                 rows, passed = rows[going], [take(a, going) for a in passed]
                 group = frame.child(rows)
-            group.bind(body.args, passed)
+            self.bind_values(group, body.args, passed)
             carried = self._run_block(body, group)
 
     def _call(self, op: Op, frame: Frame) -> list[Array]:
         callee = self.module.functions[op.attrs["callee"]]
         inner = Frame(frame.programs)
-        inner.bind(callee.params, [frame.get(v) for v in op.operands])
+        self.bind_values(inner, callee.params, self.read_values(frame, op.operands))
         return self._run_block(callee.body, inner)
 
     # -- the machine -----------------------------------------------------------------------------------------
@@ -274,7 +294,8 @@ class Engine:
         lanes = int(np.prod(shape[1:], dtype=np.int64))
         group = self._frame.child(np.repeat(np.arange(shape[0]), lanes))
         group.bind(region.args, [np.broadcast_to(a, shape).reshape(-1) for a in args])
-        results = self._run_block(region, group)
+        self._run_ops(region, group)
+        results = [group.get(v) for v in region.terminator.operands]
         return tuple(np.broadcast_to(r, (shape[0] * lanes,)).reshape(shape) for r in results)
 
     def device_print(self, prefix: str, hex: bool, signed: Sequence[bool], args: Sequence[Array],

@@ -8,24 +8,34 @@ Tests: tests/interpret/test_eager.py.
 
 from __future__ import annotations
 
+import ast
 import re
+import sys
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from tilewright.diagnostics import CompilationError, Location
+from tilewright.diagnostics import Location
 from tilewright.frontend.calls import bind_arguments
-from tilewright.frontend.functions import DeviceFunctions
+from tilewright.frontend.functions import (
+    MAX_CALL_DEPTH,
+    DeviceFunctions,
+    endless_recursion,
+    specialisation_key,
+    too_deep,
+)
 from tilewright.frontend.graph import GraphBuilder
-from tilewright.frontend.scope import Locals, NameErrorInKernel, lookup
+from tilewright.frontend.scope import NameErrorInKernel, lookup
 from tilewright.frontend.values import as_tuple, from_python
 from tilewright.interpret.eager import EagerBuilder, EagerMachine, EagerValue
 from tilewright.interpret.instrument import Instrumented, instrument
 from tilewright.interpret.memory import Extent, Memory
 from tilewright.interpret.steps import Steps
 from tilewright.interpret.tracing import Tracing
+from tilewright.interpret.trial import Trials
 from tilewright.ir.types import Pointer, storage_dtype
 from tilewright.language.core import tensor
 from tilewright.language.function import SourceFunction
@@ -70,44 +80,63 @@ class _Launch:
         self._code = code
         self._any_global = dict(options.extra).get("allow_non_constexpr_globals", False)
         recorder = GraphBuilder(options, DeviceFunctions(self._any_global).call)
+        self._active: set[Hashable] = set()     # what is being called
         self.tracing = Tracing()
+        self._trials = Trials(recorder, self._any_global)
         self.builder = EagerBuilder(options, machine, self._call, recorder)
 
     def _call(self, fn: SourceFunction, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        return self.call(fn, bind_arguments(fn, args, kwargs))
+        """A call in a kernel; recursion ends where the compiler ends it."""
+        values = bind_arguments(fn, args, kwargs)
+        key = specialisation_key(fn, values)
+        if key in self._active:
+            raise endless_recursion(fn, values)
+        if len(self._active) >= MAX_CALL_DEPTH:
+            raise too_deep(fn)
+        self._active.add(key)
+        try:
+            return self.call(fn, values)
+        finally:
+            self._active.remove(key)
 
     def call(self, fn: SourceFunction, values: Mapping[str, Any]) -> Any:
         """Run `fn` with a value for each parameter."""
         code = self._code(fn)
-        steps = Steps(code, self.builder, self.tracing, self._any_global)
+        steps = Steps(code, self.builder, self.tracing, self._trials, self._any_global)
         try:
             return self.tracing.user_code(code.function, steps, *values.values())
         except UnboundLocalError as error:
-            raise _undefined(steps, error) from error
-        except RecursionError as error:
-            raise CompilationError(f"{fn.__name__} calls itself too deeply", self.builder.location) from error
+            unbound = error
+        cause = _undefined(steps, unbound)
+        place = _place_of(unbound.__traceback__, steps.code)
+        raise steps.error(place, str(cause)).with_traceback(unbound.__traceback__) from cause
 
 
-def _undefined(steps: Steps, error: UnboundLocalError) -> CompilationError:
-    """The error for a local name that has no value at this place."""
+def _undefined(steps: Steps, error: UnboundLocalError) -> NameErrorInKernel:
+    """What there is to say of a local name that has no value at this place."""
     found = re.search(r"'(\w+)'", str(error))
     name = found.group(1) if found else "a name"
     try:
-        lookup(steps.code.source, Locals(gone=steps.history.gone), name)
-        message = f"{name} is not defined here"
+        lookup(steps.code.source, steps.variables(), name)
     except NameErrorInKernel as said:
-        message = str(said)
-    return steps.error(_line_of(error.__traceback__, steps.code), message)
+        return said
+    return NameErrorInKernel(f"{name} is not defined here")
 
 
-def _line_of(trace: types.TracebackType | None, code: Instrumented) -> Location:
-    """The line of the instrumented function that a traceback goes through last."""
-    line = 0
+def _place_of(trace: types.TracebackType | None, code: Instrumented) -> Location:
+    """Where the instrumented function is, in which a traceback goes through it last; from Python 3.11 on exactly."""
+    place, source = Location(code.source.file, 0), code.source
     while trace is not None:
         if trace.tb_frame.f_code is code.function.__code__:
-            line = trace.tb_lineno
+            place = Location(source.file, trace.tb_lineno, function=source.__name__)
+            if sys.version_info >= (3, 11):
+                instruction = trace.tb_lasti // 2
+                found: Any = next(islice(trace.tb_frame.f_code.co_positions(), instruction, None))
+                line, end_line, column, end = found
+                place = source.location(ast.Pass(lineno=line, end_lineno=end_line, col_offset=column,
+                                                 end_col_offset=end))
         trace = trace.tb_next
-    return Location(code.source.file, line, function=code.source.__name__)
+    return place
 
 
 def entry_value(arg: Arg, patterns: Iterator[int], builder: EagerBuilder) -> Any:

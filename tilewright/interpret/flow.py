@@ -36,6 +36,10 @@ class History:
     declared: dict[str, Location] = field(default_factory=dict)
     gone: dict[str, str] = field(default_factory=dict)
 
+    def assign(self, name: str, place: Location) -> None:
+        self.assigned[name] = place
+        self.gone.pop(name, None)
+
     def line(self, name: str) -> str:
         """Where `name` was assigned, for messages."""
         place = self.assigned.get(name)
@@ -81,6 +85,9 @@ class Branch(Choice):
         """The branch has ended: join what its sides give."""
         if not self.run_time or not self._other_goes_on:
             return
+        for name in self._names[1]:
+            if name not in after and name not in self._names[0]:
+                self._history.gone[name] = self._one_sided("assigned", not self.taken)
         for name in self._names[0]:
             if name in after and name in self._live:
                 self._join(name, after[name])
@@ -90,14 +97,17 @@ class Branch(Choice):
     def _join(self, name: str, now: Any) -> None:
         both = name in self._names[1]       # then what the other side makes of it is not known here
         if name not in self._before and not both:
-            holds = "holds" if self.taken else "does not hold"
-            self._drop(name, f"it is {self._history.line(name)} only if the condition at line {self._line} {holds}, "
-                             f"and has no value otherwise; assign it on both paths, or before line {self._line}")
+            self._drop(name, self._one_sided(self._history.line(name), self.taken))
         elif both or now is self._before[name]:
             if is_number(now):
                 self.new[name] = to_tensor(self._builder, now)
         else:
             self._meet(name, now, self._before[name])
+
+    def _one_sided(self, assigned: str, side: bool) -> str:
+        """Why a name that one side assigns has no value after the branch."""
+        return (f"it is {assigned} only if the condition at line {self._line} {'holds' if side else 'does not hold'}, "
+                f"and has no value otherwise; assign it on both paths, or before line {self._line}")
 
     def _meet(self, name: str, now: Any, before: Any) -> None:
         """The value after a branch of which only one side assigns `name`."""

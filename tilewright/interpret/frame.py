@@ -1,7 +1,8 @@
 """The programs that run together, and the values that they see.
 
 A `Frame` holds the linear ids of its programs, ascending, and an array for each value, with a leading program axis
-of that many programs or of size 1, which stands for all of them.  A child frame runs some rows of its parent (the
+of that many programs or of size 1, which stands for all of them.  Beside its value an engine may note something of
+it, in the same form (`notes`, by kind).  A child frame runs some rows of its parent (the
 programs that took a branch, or the lanes of a tile for the region of a reduction); it fetches a value of an enclosing
 block from its parent, row by row, when it is first asked for.  Tests: tests/interpret/test_batched.py.
 """
@@ -21,13 +22,14 @@ Array = np.ndarray[Any, Any]
 class Frame:
     """Programs and their values; `rows` says which rows of the parent these are (a row may come many times)."""
 
-    __slots__ = ("parent", "programs", "rows", "values")
+    __slots__ = ("notes", "parent", "programs", "rows", "values")
 
     def __init__(self, programs: Array, parent: Frame | None = None, rows: Array | None = None) -> None:
         self.programs = programs
         self.parent = parent
         self.rows = rows
         self.values: dict[Value, Array] = {}
+        self.notes: dict[tuple[str, Value], Array | None] = {}
 
     @property
     def size(self) -> int:
@@ -42,6 +44,17 @@ class Frame:
             if self.rows is not None:
                 array = take(array, self.rows)
             self.values[value] = array
+        return array
+
+    def note(self, kind: str, value: Value) -> Array | None:
+        """What is noted of `value`, here or in the frames around; None if nothing is."""
+        key = (kind, value)
+        if key in self.notes or self.parent is None:
+            return self.notes.get(key)
+        array = self.parent.note(kind, value)
+        if array is not None and self.rows is not None:
+            array = take(array, self.rows)
+        self.notes[key] = array
         return array
 
     def bind(self, values: Sequence[Value], arrays: Sequence[Array]) -> None:

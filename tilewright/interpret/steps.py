@@ -14,6 +14,7 @@ from __future__ import annotations
 import bdb
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import tilewright.language as tl
@@ -35,6 +36,7 @@ from tilewright.interpret.eager import EagerBuilder
 from tilewright.interpret.flow import Branch, Choice, CountedLoop, History, Loop, TypeChange, Unrolled, scalar_value
 from tilewright.interpret.instrument import BranchFacts, Instrumented, LoopFacts
 from tilewright.interpret.tracing import Tracing
+from tilewright.interpret.trial import Trials
 from tilewright.language import semantic
 from tilewright.language.casting import cast
 from tilewright.language.core import LanguageTypeError, constexpr, dtype, int32, tensor
@@ -68,16 +70,28 @@ def step(method: Method) -> Method:
     return placed  # type: ignore[return-value]
 
 
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The left side of `and` or `or`: whether it is the result, and whether it is a condition of evaluating the right.
+    """
+
+    value: Any
+    made: bool
+    is_lazy: bool
+
+
 class Steps:
     """One activation of an instrumented function."""
 
     gettrace = staticmethod(sys.gettrace)
     settrace = staticmethod(sys.settrace)
 
-    def __init__(self, code: Instrumented, builder: EagerBuilder, tracing: Tracing, any_global: bool) -> None:
+    def __init__(self, code: Instrumented, builder: EagerBuilder, tracing: Tracing, trials: Trials,
+                 any_global: bool) -> None:
         self.code = code
         self.builder = builder
         self.tracing = tracing
+        self._trials = trials
         self.history = History()
         self._any_global = any_global
         self._may_have_returned = False         # a run-time branch or loop with a `return` was entered
@@ -99,7 +113,13 @@ class Steps:
 
     @step
     def name(self, name: str) -> Any:
-        return from_python(lookup(self.code.source, Locals(gone=self.history.gone), name, self._any_global))
+        return from_python(lookup(self.code.source, self.variables(), name, self._any_global))
+
+    def variables(self) -> Locals:
+        """The names that have a value now, and those that had one, for messages; the values are Python's."""
+        gone = self.history.gone
+        assigned = (*(p.name for p in self.code.source.params), *self.history.assigned)
+        return Locals({n: None for n in assigned if n not in gone}, gone=gone)
 
     @step
     def attribute(self, value: Any, name: str) -> Any:
@@ -128,25 +148,26 @@ class Steps:
         return semantic.compare(self.builder, operator, left, right)
 
     @step
-    def decides(self, operator: str, calls: bool, left: Any) -> bool:
-        """Whether `left` decides an `and` or `or`.
-
-        A compile-time value may.  A run-time scalar does where the other side has calls (`calls`): these may touch
-        memory, which a kernel guards like this.
-        """
+    def decision(self, operator: str, left: Any, number: int | None = None, now: Variables | None = None) -> Decision:
+        """What the left side of an `and` or `or` decides; `number` is that of a right side with calls."""
         if is_static(left):
-            return bool(to_python(left)) != (operator == "And")
-        if not calls or not isinstance(left, tensor) or left.shape or left.dtype != tl.int1:
-            return False
-        return scalar_value(left) != (operator == "And")
+            return Decision(left, bool(to_python(left)) != (operator == "And"), False)
+        if number is None or now is None or not isinstance(left, tensor) or left.shape:
+            return Decision(left, False, False)
+        if not self._trials.is_lazy(self.code.source, self.code.operands[number], now):
+            return Decision(left, False, False)
+        flag = scalar_value(to_tensor(self.builder, semantic.truth(self.builder, left)))
+        return Decision(to_tensor(self.builder, flag), flag != (operator == "And"), True)
 
     @step
-    def logical(self, operator: str, left: Any, right: Any) -> Any:
-        return right if is_static(left) else semantic.logical(self.builder, operator, left, right)
+    def logical(self, operator: str, left: Decision, right: Any) -> Any:
+        if left.is_lazy:
+            return semantic.logical(self.builder, operator, right, constexpr(operator == "And"))
+        return right if is_static(left.value) else semantic.logical(self.builder, operator, left.value, right)
 
     @step
-    def chain(self, before: Any, link: Any) -> Any:
-        return semantic.chain(self.builder, before, link)
+    def chain(self, before: Decision, link: Any) -> Any:
+        return semantic.chain(self.builder, before.value, link)
 
     @step
     def subscript(self, value: Any, index: Any) -> Any:
@@ -207,13 +228,13 @@ class Steps:
     @step
     def assign(self, name: str, value: Any) -> Any:
         """A plain assignment, by which numbers become run-time scalars."""
-        self.history.assigned[name] = self.builder.location
-        return semantic.decay(self.builder, value)
+        self.history.assign(name, self.builder.location)
+        return semantic.decay(self.builder, value, name)
 
     @step
     def bind(self, name: str, value: Any) -> Any:
         """`name` is `value`, as it is: the target of a loop."""
-        self.history.assigned[name] = self.builder.location
+        self.history.assign(name, self.builder.location)
         return value
 
     @step
@@ -230,9 +251,9 @@ class Steps:
     def known(self, name: str, value: Any) -> Any:
         """The value of a name declared `tl.constexpr`."""
         if isinstance(value, tensor):
-            raise LanguageTypeError(f"{name} is declared tl.constexpr, but its value is {type_name(value)}, which is "
-                                    "known only at run time; leave the annotation out")
-        self.history.assigned[name] = self.builder.location
+            self.builder.warn(f"{name} is declared tl.constexpr, but its value is {type_name(value)}, which is known "
+                              "only at run time; the annotation has no effect, leave it out")
+        self.history.assign(name, self.builder.location)
         return from_python(value)
 
     @step

@@ -13,17 +13,11 @@ from __future__ import annotations
 import sys
 import types
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-_PACKAGE = str(Path(__file__).parents[1]) + "/"
+from tilewright.diagnostics import is_own
 
 _set: Any = sys.settrace
-
-
-def is_own(frame: types.FrameType) -> bool:
-    """Whether a frame is of this package: nothing that a user wants to step through."""
-    return frame.f_code.co_filename.startswith(_PACKAGE)
 
 
 class Tracing:

@@ -29,8 +29,9 @@ from tilewright.language.values import emit, known, with_dtype
 
 _DOC = """{doc}; gives the old element.
 
-    Where `mask` (int1) is false nothing happens, and the result is zero.  `sem` is "acquire", "release", "acq_rel"
-    (default) or "relaxed", `scope` "gpu" (default), "cta" or "sys".  {types}
+    {types}
+    `val` is converted to the element type.  Where `mask` (int1) is false nothing happens, and the result is zero.
+    `sem` is "acquire", "release", "acq_rel" (default) or "relaxed", `scope` "gpu" (default), "cta" or "sys".
     """
 
 
@@ -106,10 +107,10 @@ def _read_modify_write(name: str, doc: str, types: str, kind_of: Callable[[dtype
     return tensor_member(Builtin(meaning))
 
 
-_NUMBERS = "Elements are ints, fp32 or fp64."
+_NUMBERS = "Elements are ints of 32 or 64 bits, fp32 or fp64."
 _INTEGERS = "Elements are ints of 32 or 64 bits."
 atomic_add = _read_modify_write("atomic_add", "Add `val` to the element at `pointer`, atomically",
-                                "Elements are ints of 32 or 64 bits or floats of 16 bits or more.",
+                                "Elements are ints of 32 or 64 bits, or fp16, bf16, fp32, fp64.",
                                 _by_sign(Rmw.FADD, Rmw.ADD, Rmw.ADD))
 atomic_max = _read_modify_write("atomic_max", "Put the greater of `val` and the element at `pointer` there, atomically",
                                 _NUMBERS, _by_sign(Rmw.FMAX, Rmw.MAX_S, Rmw.MAX_U))
@@ -129,7 +130,9 @@ atomic_xchg = _read_modify_write("atomic_xchg", "Put `val` in the place of the e
 def atomic_cas(pointer: Any, cmp: Any, val: Any, sem: Any = None, scope: Any = None, *, _builder: Builder) -> tensor:
     """Where the element at `pointer` has the bits of `cmp`, put `val` there, atomically; gives the old element.
 
-    Elements have 16, 32 or 64 bits; `sem` and `scope` are as for the other atomics.
+    `cmp` and `val` are converted to the element type and broadcast; elements have 16, 32 or 64 bits, floats included,
+    whose bits are compared (so 0.0 does not match -0.0, and a NaN may match).  `sem` and `scope` are as for the other
+    atomics.
     """
     target, element = _target(pointer, "atomic_cas")
     if element.primitive_bitwidth not in (16, 32, 64):

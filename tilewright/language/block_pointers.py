@@ -62,8 +62,9 @@ def make_block_ptr(base: Any, shape: Any, strides: Any, offsets: Any, block_shap
                    _builder: Builder) -> block_pointer:
     """A pointer to the block of `block_shape` that begins at `offsets` in the array at `base`.
 
-    The array has the sizes `shape`, and `strides` elements between neighbours along each dimension.  `order` says in
-    which order the dimensions lie in memory; it is a hint.
+    The array has the sizes `shape`, and `strides` elements between neighbours along each dimension; these three are
+    integers, known or not, as many each as the block has sizes.  `order` says in which order the dimensions lie in
+    memory; it must be a permutation, and is a hint.  `tl.load` and `tl.store` take it; triton 3.9 has it no more.
     """
     what = "tl.make_block_ptr"
     pointer = blocks.scalar_base(base, what)

@@ -1,6 +1,6 @@
 """Broadcasting: ranks are padded with 1 on the left, sizes of 1 repeat (semantics §3).
 
-The IR is strict, so every meeting of two shapes goes through here.  Tests: tests/lang/test_broadcasting.py.
+The IR is strict, so every meeting of two shapes goes through here.  Tests: tests/lang/test_operators.py.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 
 `arange.call(builder, args, kwargs)` checks the arguments against the signature and runs the meaning.  Called as a
 plain function it takes the builder of a tensor among its arguments (that is how it works in a debugger), and without
-one says that it belongs in a kernel.  Tests: tests/lang/test_builtin.py.
+one says that it belongs in a kernel.  Tests: tests/lang/test_surface.py.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class BoundBuiltin:
     def __init__(self, builtin: Builtin, receiver: tensor) -> None:
         self.builtin = builtin
         self.receiver = receiver
-        self.name = builtin.name
+        self.name = self.__name__ = builtin.name
 
     def call(self, builder: Builder, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> Any:
         return self.builtin.call(builder, (self.receiver, *args), kwargs)

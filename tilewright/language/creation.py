@@ -19,6 +19,7 @@ from tilewright.language.values import (
     describe,
     emit,
     full_of,
+    how_to_know,
     is_literal,
     known_bool,
     known_dtype,
@@ -33,13 +34,16 @@ from tilewright.language.values import to_tensor as to_tensor_value
 
 @builtin
 def program_id(axis: Any, *, _builder: Builder) -> tensor:
-    """The index of this program along `axis` (0, 1 or 2) of the grid, an int32."""
+    """The index of this program along `axis` of the grid: an int32 scalar.
+
+    `axis` is 0, 1 or 2, known at compile time; along an axis that the grid does not name the index is 0.
+    """
     return emit(_builder, "program_id", (), int32, {"axis": _grid_axis(axis, "program_id")})
 
 
 @builtin
 def num_programs(axis: Any, *, _builder: Builder) -> tensor:
-    """The size of the grid along `axis` (0, 1 or 2), an int32."""
+    """The size of the grid along `axis` (0, 1 or 2, known at compile time): an int32 scalar, at least 1."""
     return emit(_builder, "num_programs", (), int32, {"axis": _grid_axis(axis, "num_programs")})
 
 
@@ -52,15 +56,17 @@ def _grid_axis(axis: Any, name: str) -> int:
 
 @builtin
 def arange(start: Any, end: Any, *, _builder: Builder) -> tensor:
-    """int32 values start, start+1, ..., end-1; both ends are known at compile time and end > start.
+    """The int32 tile [end - start] of start, start + 1, ..., end - 1.
 
-    Any length is allowed, a power of two or not.
+    Both ends are compile-time ints; any length is allowed, a power of two or not.  Refused: end <= start, a run-time
+    end (take a larger constexpr and a mask), numbers beyond int32, more elements than a tile may have.
     """
     values = [unwrap(start), unwrap(end)]
     for name, value in zip(("start", "end"), values, strict=True):
         if isinstance(value, tensor):
+            cure = how_to_know(value) or "take a constexpr range and mask it with `< n`"
             raise LanguageValueError(f"arange's arguments must be of type tl.constexpr: `{name}` is {describe(value)}; "
-                                     "take a constexpr range and mask it with `< n`")
+                                     f"{cure}")
     low, high = (known_int(v, f"`{n}` of tl.arange") for n, v in zip(("start", "end"), values, strict=True))
     if high <= low:
         raise LanguageValueError(f"arange's end argument must be greater than the start argument: got {low} and {high}")
@@ -74,7 +80,11 @@ def arange(start: Any, end: Any, *, _builder: Builder) -> tensor:
 
 @builtin
 def full(shape: Any, value: Any, dtype: Any, *, _builder: Builder) -> tensor:
-    """A tile of `shape` filled with `value`, a number or a scalar, converted to `dtype`."""
+    """A tile of `shape`, a tuple of compile-time ints, filled with `value`, in `dtype`.
+
+    A number is rounded once, to `dtype`; a scalar, or a tile of one element, is converted as by `tl.cast`.  Shape ()
+    gives a scalar.  Refused: a float for an integer dtype, 0.0 excepted; an int as shape (write `(n,)`).
+    """
     return make_full(_builder, known_shape(shape), value, known_dtype(dtype))
 
 
@@ -105,7 +115,7 @@ def _one_element(builder: Builder, x: tensor) -> tensor:
 
 @builtin
 def zeros(shape: Any, dtype: Any, *, _builder: Builder) -> tensor:
-    """A tile of zeros."""
+    """A tile of `shape`, a tuple of compile-time ints, filled with zeros of `dtype`."""
     return make_full(_builder, known_shape(shape), 0, known_dtype(dtype))
 
 
@@ -118,17 +128,24 @@ def zeros_like(input: Any, *, _builder: Builder) -> tensor:
 
 @builtin
 def to_tensor(x: Any, *, _builder: Builder) -> tensor:
-    """`x` as a run-time value: a number becomes a scalar of its literal type."""
+    """`x` as a run-time value: a tensor as it is, a number as a scalar of its literal type.
+
+    That is int1 for a bool; the first of int32, uint32, int64, uint64 that holds an int; fp32 for a float, or fp64
+    where the float is out of the normal range of fp32.
+    """
     return to_tensor_value(_builder, x)
 
 
 @builtin
 def cast(input: Any, dtype: Any, fp_downcast_rounding: Any = None, bitcast: Any = False, *,
          _builder: Builder) -> tensor:
-    """`input` converted to `dtype`.
+    """`input` converted to `dtype`, element by element; the shape stays.
 
-    Floats become integers by truncation; anything becomes int1 by `!= 0`; a float narrows to nearest even, or as
-    `fp_downcast_rounding` ("rtne", "rtz") says.  `bitcast=True` keeps the bits instead and needs equal widths.
+    Floats become integers by truncation toward zero (fp16, bf16 through fp32), integers are cut or extended by their
+    own sign, anything becomes int1 by `!= 0` (a NaN is true), int1 becomes 0 or 1.  A float narrows to nearest, ties to
+    even, or as `fp_downcast_rounding` ("rtne", "rtz") says; fp8 saturates to its largest number.  Pointers convert to
+    int64, uint64, int1 and other pointers, integers to pointers.  `bitcast=True` keeps the bits.  Refused: fp8 to or
+    from integers; a bitcast to another width; `fp_downcast_rounding` where no float narrows.
     """
     element = known_dtype(dtype)
     rounding = casting.rounding_mode(fp_downcast_rounding)

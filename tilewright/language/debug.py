@@ -24,7 +24,10 @@ from tilewright.language.values import describe, emit, known, known_bool, shape,
 
 @builtin
 def static_assert(cond: Any, msg: Any = "", /, *, _builder: Builder) -> None:
-    """Stop the compilation unless `cond`, a compile-time bool, holds."""
+    """Stop the compilation unless `cond`, a compile-time bool, holds: a CompileTimeAssertionFailure with `msg`.
+
+    Refused: an int or None as condition (write a comparison); a run-time one (use `tl.device_assert`).
+    """
     value = unwrap(cond)
     if isinstance(value, tensor):
         raise LanguageTypeError(f"tl.static_assert needs a compile-time condition, but it is {describe(value)}; use "
@@ -50,9 +53,11 @@ def static_print(*values: Any, sep: Any = " ", end: Any = "\n", file: Any = None
 
 @builtin
 def device_print(prefix: Any, *args: Any, hex: Any = False, _builder: Builder) -> None:
-    """Print `prefix`, a string known at compile time, and the elements of `args` while the kernel runs.
+    """Print `prefix`, an ASCII string known at compile time, and the elements of `args` while the kernel runs.
 
-    A line an element: `pid (x, y, z) idx (i, j) prefix: value`.  `hex=True` prints integers in hexadecimal.
+    A line for each element, in the order of the program: `pid (x, y, z) idx (i, j) prefix: value`; with several args
+    each line names its operand.  `hex=True` prints bits: integers as 0x..., floats as C's %a.  Python's `print` in a
+    kernel is the same.
     """
     text = known(prefix, "prefix of tl.device_print")
     if not isinstance(text, str) or not text.isascii():
@@ -73,7 +78,11 @@ def _printable(builder: Builder, value: Any) -> tensor:
 
 @builtin
 def device_assert(cond: Any, msg: Any = "", mask: Any = None, *, _builder: Builder) -> None:
-    """End the launch with an error where `cond` is false (and `mask`, if given, true), in kernels built with debug."""
+    """End the launch with a KernelAssertionError where `cond` is false and `mask`, if given, true.
+
+    Only in kernels that are built with debug: `TRITON_DEBUG=1`, `@triton.jit(debug=True)` or `kernel[grid](...,
+    debug=True)`.  The error names message, program and line.  Python's `assert` in a kernel is the same.
+    """
     text = known(msg, "msg of tl.device_assert")
     if not isinstance(text, str):
         raise LanguageTypeError(f"msg of tl.device_assert must be a string, not {describe(text)}")
@@ -104,4 +113,4 @@ def assume(cond: Any, *, _builder: Builder) -> None:
 
 @builtin
 def debug_barrier(*, _builder: Builder) -> None:
-    """Wait for all threads of the program; memory accesses of a program are in program order in any case."""
+    """Nothing on a CPU: memory accesses of a program are in program order in any case."""

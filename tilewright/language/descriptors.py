@@ -94,8 +94,12 @@ def make_tensor_descriptor(base: Any, shape: Any, strides: Any, block_shape: Any
                            _builder: Builder) -> tensor_descriptor:
     """A descriptor of the array of sizes `shape` at `base`, whose blocks have the shape `block_shape`.
 
-    `strides` counts elements between neighbours; the last must be 1, known at compile time.  `padding_option` ("zero"
-    or "nan") says what a load gives outside of the array.
+    `strides` counts elements between neighbours; the last must be 1, known at compile time.  One to five dimensions.
+    `padding_option` ("zero" or, for floats, "nan") says what a load gives outside of the array.  A
+    `triton.tools.tensor_descriptor.TensorDescriptor` among the arguments of a launch arrives as one.  The descriptor
+    has `shape`, `strides`, `block_shape`, `dtype`, and the methods `load(offsets)`, `store(offsets, value)`,
+    `gather(x_offsets, y_offset)`, `scatter(value, x_offsets, y_offset)` and `atomic_add`, `atomic_max`, `atomic_min`,
+    `atomic_and`, `atomic_or`, `atomic_xor` `(offsets, value)`.
     """
     what = "tl.make_tensor_descriptor"
     pointer = blocks.scalar_base(base, what)
@@ -140,22 +144,23 @@ def _load(builder: Builder, desc: tensor_descriptor, where: tuple[tensor, tensor
           eviction: Any) -> tensor:
     pointers, mask = where
     fill = padding(desc[4], desc.dtype)
-    result: tensor = memory_ops.load.call(builder, (pointers, mask, fill), {
-        "cache_modifier": cache, "eviction_policy": eviction})
-    return result
+    return memory_ops.load_tile(builder, pointers, mask, fill, True, cache, eviction)
 
 
 @builtin
 def load_tensor_descriptor(desc: Any, offsets: Any, cache_modifier: Any = "", eviction_policy: Any = "", *,
                            _builder: Builder) -> tensor:
-    """The block of the array `desc` at `offsets`; zero (or NaN) outside of the array."""
+    """The block of the array `desc` at `offsets`, one integer a dimension; its padding outside of the array."""
     array = _descriptor(desc, "tl.load_tensor_descriptor")
     return _load(_builder, array, array.access(_builder, offsets, "load"), cache_modifier, eviction_policy)
 
 
 @builtin
 def store_tensor_descriptor(desc: Any, offsets: Any, value: Any, *, _builder: Builder) -> None:
-    """Write the block `value`, converted to the element type, at `offsets`; nothing outside of the array."""
+    """Write `value`, converted to the element type, at `offsets`; nothing outside of the array.
+
+    Refused: a value of another shape than the block's.
+    """
     array = _descriptor(desc, "tl.store_tensor_descriptor")
     x = _value_of_block(_builder, value, array.block_type.shape, "store")
     pointers, mask = array.access(_builder, offsets, "store")

@@ -34,11 +34,19 @@ _OPERANDS = (int8, float16, bfloat16, float32, float64, float8e4nv, float8e5)
 @builtin
 def dot(input: Any, other: Any, acc: Any = None, input_precision: Any = None, allow_tf32: Any = None,
         max_num_imprecise_acc: Any = None, out_dtype: Any = None, *, _builder: Builder) -> tensor:
-    """`input @ other + acc`, of tiles [..., M, K] and [..., K, N] of one type.
+    """`input @ other + acc`, of tiles [M, K] and [K, N], or with equal sizes before: [..., M, K] and [..., K, N].
 
-    int8 gives int32; fp16 and fp8 give `out_dtype` (by default the type of `acc`, else fp32); bf16 and fp32 give fp32;
-    fp64 gives fp64.  `input_precision` ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6") allows a rougher product of fp32;
-    targets without such units compute IEEE.
+    Both have one type, or are any two of fp8.  The result, and `acc`, of the shape [..., M, N], have the type:
+
+    * int8: int32;
+    * fp16, fp8: `out_dtype`, fp16 or fp32; if it is not given, the type of `acc`, else fp32;
+    * bf16, fp32: fp32;
+    * fp64: fp64.
+
+    `input_precision` ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6"; `allow_tf32` is its old name) allows a rougher
+    product of fp32 on machines that have units for it; others, and all CPUs, compute IEEE.  `max_num_imprecise_acc` is
+    a hint for fp8.  Any sizes of 1 and more are allowed.  Refused: other types; sizes that do not fit; an `acc` of
+    another type or shape; bf16 as `out_dtype`; `input_precision` together with `allow_tf32`.
     """
     a, b = _operand(input, "input"), _operand(other, "other")
     start = unwrap(acc)

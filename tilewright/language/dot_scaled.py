@@ -30,9 +30,10 @@ def dot_scaled(lhs: Any, lhs_scale: Any, lhs_format: Any, rhs: Any, rhs_scale: A
                _builder: Builder) -> tensor:
     """`(lhs * lhs_scale) @ (rhs * rhs_scale) + acc`, of tiles [M, K] and [K, N] in microscaling formats, in fp32.
 
-    Formats are "e2m1" (two elements in a uint8, the first in the low half; packed along K, or along M or N where
-    `lhs_k_pack` or `rhs_k_pack` is False), "e4m3", "e5m2" (fp8 or uint8), "bf16" and "fp16".  Scales are uint8 (e8m0)
-    of the shapes [M, K / group] and [N, K / group], or None.
+    `lhs_format` and `rhs_format` are "e2m1" (two elements in a uint8, the first in the low half; packed along K, or
+    along M or N where `lhs_k_pack` or `rhs_k_pack` is False), "e4m3", "e5m2" (fp8 or uint8), "bf16" or "fp16".  Scales
+    are uint8 exponents (e8m0: 2**(byte - 127), 255 is NaN) of the shapes [M, K / group] and [N, K / group], or None.
+    `fast_math` is a hint.  The formats are those of OCP Microscaling (MX) 1.0.
     """
     known_bool(fast_math, "fast_math")
     if known_dtype(out_dtype, "out_dtype") != float32:

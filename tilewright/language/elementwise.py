@@ -1,7 +1,7 @@
 """Elementwise names that are no elementary functions: `where`, `maximum`, `minimum`, `clamp`, `add`, `sub`, `mul`.
 
 Float maximum and minimum ignore a NaN operand unless `propagate_nan=tl.PropagateNan.ALL`; -0 is below +0.
-Tests: tests/lang/test_elementwise.py.
+Tests: tests/lang/test_math.py, test_values_elementwise.py.
 """
 
 from __future__ import annotations
@@ -55,19 +55,28 @@ def maximum_of(builder: Builder, name: str, x: Any, y: Any, propagate: bool = Fa
 
 @builtin
 def maximum(x: Any, y: Any, propagate_nan: Any = PropagateNan.NONE, *, _builder: Builder) -> tensor:
-    """The greater of x and y, element by element."""
+    """The greater of x and y, element by element; types and shapes as for `+`.
+
+    Of a NaN and a number it is the number, with `propagate_nan=tl.PropagateNan.ALL` the NaN; +0 is greater than -0.
+    """
     return maximum_of(_builder, "max", x, y, _propagates(propagate_nan))
 
 
 @builtin
 def minimum(x: Any, y: Any, propagate_nan: Any = PropagateNan.NONE, *, _builder: Builder) -> tensor:
-    """The lesser of x and y, element by element."""
+    """The lesser of x and y, element by element; types and shapes as for `+`.
+
+    Of a NaN and a number it is the number, with `propagate_nan=tl.PropagateNan.ALL` the NaN; -0 is less than +0.
+    """
     return maximum_of(_builder, "min", x, y, _propagates(propagate_nan))
 
 
 @builtin
 def clamp(x: Any, min: Any, max: Any, propagate_nan: Any = PropagateNan.NONE, *, _builder: Builder) -> tensor:
-    """x limited to min .. max; if min > max the result is undefined."""
+    """x limited to min .. max, of ints or floats; the three are promoted and broadcast together.
+
+    A NaN in x gives min, or stays with `propagate_nan=tl.PropagateNan.ALL`.  If min > max the result is undefined.
+    """
     target = operators.common_type_of((x, min, max), "tl.clamp")
     propagate = _propagates(propagate_nan)
     values = [operators.as_type(_builder, v, target) for v in (x, min, max)]
@@ -77,9 +86,10 @@ def clamp(x: Any, min: Any, max: Any, propagate_nan: Any = PropagateNan.NONE, *,
 
 @builtin
 def where(condition: Any, x: Any, y: Any, *, _builder: Builder) -> tensor:
-    """Elements of x where `condition` holds, else of y.
+    """Elements of x where `condition` holds, else of y; the three broadcast, x and y are promoted as by `+`.
 
-    Both sides are evaluated: to avoid a memory access use the `mask` of tl.load and tl.store.
+    A condition that is no int1 warns and counts as `!= 0`.  x and y may be pointers of one type.  Both sides are
+    evaluated: to leave out a memory access use the `mask` of `tl.load` and `tl.store`.
     """
     return comparison.where(_builder, condition, x, y)
 

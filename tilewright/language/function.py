@@ -49,12 +49,12 @@ _KINDS: dict[Any, ParamKind] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Param:
-    """One parameter of a function; `annotation` and `default` are None where there is none (see `has_default`)."""
+    """One parameter of a function; `annotation` is None where there is none, `default` is `inspect`'s `empty`."""
 
     name: str
     index: int
     annotation: Any = None
-    default: Any = None
+    default: Any = inspect.Parameter.empty
     has_default: bool = False
     is_constexpr: bool = False
     do_not_specialize: bool = False
@@ -157,7 +157,7 @@ class SourceFunction:
             annotation = self._evaluated(annotation)
         has_default = p.default is not inspect.Parameter.empty
         marks = {p.name, index}
-        return Param(p.name, index, annotation, p.default if has_default else None, has_default,
+        return Param(p.name, index, annotation, p.default, has_default,
                      is_constexpr_annotation(annotation), bool(marks & self._unspecialized),
                      bool(marks & self._unaligned), _KINDS[p.kind])
 

@@ -1,6 +1,6 @@
 """Promises about values: `multiple_of`, `max_contiguous`, `max_constancy` (semantics §10).
 
-Tests: tests/lang/test_hints.py.
+Tests: tests/lang/test_debug.py.
 """
 
 from __future__ import annotations
@@ -33,17 +33,27 @@ def _hint(builder: Builder, what: str, attribute: str, input: Any, values: Any, 
 
 @builtin
 def multiple_of(input: Any, values: Any, *, _builder: Builder) -> tensor:
-    """Promise that the elements are multiples of `values`: one a dimension, of the first in each contiguous run."""
+    """`input`, with the promise that its elements are multiples of `values`.
+
+    `values` are compile-time ints, one a dimension: the first element of each contiguous run is a multiple of it.  A
+    scalar takes one.
+    """
     return _hint(_builder, "multiple_of", "divisible", input, values, scalars=True)
 
 
 @builtin
 def max_contiguous(input: Any, values: Any, *, _builder: Builder) -> tensor:
-    """Promise that along each dimension elements come in runs of `values` consecutive integers."""
+    """`input`, with the promise that along each dimension its elements come in runs of consecutive integers.
+
+    `values` are the lengths of the runs: compile-time ints, one a dimension.
+    """
     return _hint(_builder, "max_contiguous", "contiguous", input, values, scalars=False)
 
 
 @builtin
 def max_constancy(input: Any, values: Any, *, _builder: Builder) -> tensor:
-    """Promise that along each dimension elements come in runs of `values` equal ones."""
+    """`input`, with the promise that along each dimension its elements come in runs of equal ones.
+
+    `values` are the lengths of the runs: compile-time ints, one a dimension.
+    """
     return _hint(_builder, "max_constancy", "constant", input, values, scalars=False)

@@ -96,7 +96,7 @@ def _packed(builder: Builder, parts: Sequence[tensor], sizes: builtins.tuple[int
 @builtin
 def inline_asm_elementwise(asm: Any, constraints: Any, args: Any, dtype: Any, is_pure: Any, pack: Any, *,
                            _builder: Builder) -> Any:
-    """Assembly of NVIDIA's machines on elements.  There is no target yet that has it: it raises when it is used."""
+    """PTX assembly on elements.  No target has it yet: it raises NotImplementedError when it is used."""
     raise NotYetImplementedError("tl.inline_asm_elementwise is PTX assembly, which runs on NVIDIA GPUs only; on the "
                                  "CPU and in the interpreters write the operation with names of tl, or choose by a "
                                  "tl.constexpr parameter")

@@ -62,7 +62,7 @@ ceil = _elementary("ceil", "The least integer >= x, as a float, of fp32 or fp64.
 
 @builtin
 def abs(x: Any, *, _builder: Builder) -> tensor:
-    """The absolute value of floats and integers; unsigned integers stay as they are."""
+    """The absolute value, of floats (NaN and -0 lose their sign) and integers; unsigned ones stay as they are."""
     value = to_tensor(_builder, x)
     element = value.dtype
     if not isinstance(element, dtype):
@@ -77,7 +77,7 @@ tensor_member(abs)
 
 @builtin
 def fma(x: Any, y: Any, z: Any, *, _builder: Builder) -> tensor:
-    """x * y + z with one rounding; floats, promoted and broadcast together."""
+    """x * y + z with one rounding; floats, promoted and broadcast together.  Integers are refused."""
     target = operators.common_type_of((x, y, z), "tl.fma")
     if not target.is_floating():
         raise LanguageTypeError(f"tl.fma works on floats, but got {target}; write x * y + z for integers")
@@ -87,7 +87,7 @@ def fma(x: Any, y: Any, z: Any, *, _builder: Builder) -> tensor:
 
 @builtin
 def umulhi(x: Any, y: Any, *, _builder: Builder) -> tensor:
-    """The high half of the unsigned product of two integers of 32 or 64 bits."""
+    """The high half of the unsigned product of two integers of 32 or 64 bits, also of signed types."""
     a, b = operators.prepare(_builder, x, y, "umulhi")
     if not (isinstance(a.dtype, dtype) and a.dtype.is_int() and a.dtype.int_bitwidth >= 32):
         raise LanguageTypeError(f"Expected dtype ['int32', 'int64', 'uint32', 'uint64'] but got {a.dtype}: tl.umulhi "
@@ -97,7 +97,7 @@ def umulhi(x: Any, y: Any, *, _builder: Builder) -> tensor:
 
 @builtin
 def div_rn(x: Any, y: Any, *, _builder: Builder) -> tensor:
-    """x / y of fp32, correctly rounded."""
+    """x / y of fp32, correctly rounded.  Other types are refused."""
     result_type = operators.common_type(x, y, "tl.div_rn")
     if result_type != float32:
         raise LanguageTypeError(f"Expected dtype ['fp32'] but got {result_type}: tl.div_rn divides fp32; write "
@@ -107,7 +107,11 @@ def div_rn(x: Any, y: Any, *, _builder: Builder) -> tensor:
 
 @builtin
 def fdiv(x: Any, y: Any, ieee_rounding: Any = False, approx: Any = False, *, _builder: Builder) -> tensor:
-    """x / y of floats, in fp32 at least; `ieee_rounding` rounds correctly, `approx` allows a rougher result."""
+    """x / y of floats, in fp32 or fp64, promoted and broadcast as by `/`.
+
+    `ieee_rounding=True` rounds correctly; `approx` allows a rougher result and is a hint.  Integers are refused: use
+    `/`.
+    """
     known_bool(approx, "approx")
     kinds = [element_type(x), element_type(y)]
     for given, kind in zip((x, y), kinds, strict=True):

@@ -31,38 +31,51 @@ _EVICTIONS = {"": Eviction.NORMAL, "evict_normal": Eviction.NORMAL, "evict_first
 @builtin
 def load(pointer: Any, mask: Any = None, other: Any = None, boundary_check: Any = (), padding_option: Any = "",
          cache_modifier: Any = "", eviction_policy: Any = "", volatile: Any = False, *, _builder: Builder) -> tensor:
-    """The elements at `pointer`, a pointer or a tile of pointers.
+    """The elements at `pointer`: a pointer, a tile of pointers, or a block pointer.
 
-    Where `mask` (int1) is false nothing is read, and the result is `other`, or zero if `other` is not given.
-    `other` is converted to the element type.  `cache_modifier` ("", ".ca", ".cg", ".cs", ".cv"), `eviction_policy`
-    ("", "evict_first", "evict_last", "evict_normal") and `volatile` are hints.
+    The result has the common shape of pointer, mask and other, and the pointer's element type; of bool arrays any byte
+    but 0 is True.  Where `mask` (int1) is false nothing is read, and the result is `other`, converted to the element
+    type, or zero.  A block pointer takes `boundary_check`, the dimensions in which it may stick out, and
+    `padding_option`, "zero" or "nan", for what lies there.  `cache_modifier` ("", ".ca", ".cg", ".cs", ".cv") and
+    `eviction_policy` ("", "evict_first", "evict_last", "evict_normal") are hints; a `volatile` load is done where it
+    stands, every time.  Refused: `other` without `mask`; a mask that is no int1; a tile as mask or other of a scalar
+    pointer; `boundary_check` without a block pointer.  Outside of a tensor: OutOfBoundsError when the kernel runs.
     """
     mask, other, block = unwrap(mask), unwrap(other), unwrap(pointer)
+    padded = False
     if isinstance(block, block_pointer):
         if mask is not None or other is not None:
             raise LanguageValueError("`mask` and `other` arguments cannot be specified for loading block pointers; use "
                                      "boundary_check and padding_option")
         pointer, mask = block.access(_builder, checked_dimensions(boundary_check, block))
         fill = padding(padding_option, block.element)
-        other = fill if mask is not None else None
+        other, padded = fill if mask is not None else None, True
     else:
         _refuse_block_pointer_arguments("load", boundary_check, padding_option)
+    return load_tile(_builder, pointer, mask, other, padded, cache_modifier, eviction_policy, volatile)
+
+
+def load_tile(builder: Builder, pointer: Any, mask: Any, other: Any, padded: bool, cache_modifier: Any = "",
+              eviction_policy: Any = "", volatile: Any = False) -> tensor:
+    """A load from a pointer or a tile of pointers; `padded`: the program wants zero where the mask is false."""
     target = pointer_operand(pointer, "load")
     if mask is None and other is not None:
         raise LanguageValueError("`other` cannot be provided without `mask`: it is the value of masked lanes")
     attrs = {"cache": _cache(cache_modifier, _LOAD_CACHES, "load"), "eviction": _eviction(eviction_policy),
              "volatile": known_bool(volatile, "volatile"), "has_mask": mask is not None, "has_other": other is not None}
+    if padded and mask is not None and other is None:
+        attrs["padded"] = True
     operands, names = [target], ["pointer"]
     element = _pointee(target)
     if mask is not None:
-        operands.append(mask_operand(_builder, mask))
+        operands.append(mask_operand(builder, mask))
         names.append("mask")
     if other is not None:
-        operands.append(value_operand(_builder, other, element, "other"))
+        operands.append(value_operand(builder, other, element, "other"))
         names.append("other")
     refuse_blocks_for_scalar_pointer(operands, names)
-    operands = broadcast_all(_builder, operands, names)
-    return emit(_builder, "load", operands, with_dtype(operands[0], element), attrs)
+    operands = broadcast_all(builder, operands, names)
+    return emit(builder, "load", operands, with_dtype(operands[0], element), attrs)
 
 
 @builtin
@@ -70,8 +83,11 @@ def store(pointer: Any, value: Any, mask: Any = None, boundary_check: Any = (), 
           eviction_policy: Any = "", *, _builder: Builder) -> None:
     """Write `value`, converted to the element type, at `pointer` where `mask` (int1) is true.
 
-    Pointer, value and mask broadcast to one another; if a pointer occurs more than once, the last in row-major order
-    wins.  `cache_modifier` ("", ".wb", ".cg", ".cs", ".wt") and `eviction_policy` are hints.
+    Pointer, value and mask broadcast to one another; where a pointer occurs more than once, the last in row-major order
+    wins.  A block pointer takes `boundary_check`, and a value of exactly its shape and type, or a scalar.
+    `cache_modifier` ("", ".wb", ".cg", ".cs", ".wt") and `eviction_policy` are hints.  Refused: a tile at a scalar
+    pointer; a mask that is no int1; a pointer annotated `tl.const`.  Outside of a tensor: OutOfBoundsError when the
+    kernel runs, before anything of this store is written there.
     """
     mask, block = unwrap(mask), unwrap(pointer)
     if isinstance(block, block_pointer):

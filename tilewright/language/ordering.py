@@ -43,7 +43,7 @@ def _tile(builder: Builder, x: Any, dim: Any, what: str) -> tuple[tensor, int]:
 
 @builtin
 def flip(x: Any, dim: Any = None, *, _builder: Builder) -> tensor:
-    """The elements of `x` in reverse along `dim` (the last dimension if it is not given)."""
+    """The elements of `x` in reverse along `dim`, the last dimension if it is not given."""
     value, axis = _tile(_builder, x, dim, "tl.flip")
     size = shape(value)[axis]
     return shape_ops.make_slice(_builder, value, axis, size - 1, -1, size)
@@ -51,9 +51,10 @@ def flip(x: Any, dim: Any = None, *, _builder: Builder) -> tensor:
 
 @builtin
 def gather(src: Any, index: Any, axis: Any, *, _builder: Builder) -> tensor:
-    """The elements of `src` at the places of `index` along `axis`; a tile of the shape of `index`.
+    """The elements of `src` at the places of `index` along `axis`: a tile of the shape of `index`.
 
-    Both have one rank, and sizes that agree but for `axis`.  An index out of range gives zero.
+    `index` holds integers of any type; both tiles have as many dimensions, and equal sizes but for `axis`.  An index
+    out of range gives zero.
     """
     source, places = to_tensor(_builder, src), to_tensor(_builder, index)
     need_tile(source, "tl.gather")
@@ -75,9 +76,9 @@ def gather(src: Any, index: Any, axis: Any, *, _builder: Builder) -> tensor:
 
 @builtin
 def histogram(input: Any, num_bins: Any, mask: Any = None, *, _builder: Builder) -> tensor:
-    """How often each of 0, 1, ..., num_bins - 1 occurs in the integers `input` where `mask` (int1) is true, as int32.
+    """How often each of 0, 1, ..., num_bins - 1 occurs in `input` where `mask` (int1) is true: int32 [num_bins].
 
-    Other numbers are not counted.
+    `input` holds integers, in any shape; `num_bins` is a compile-time int of 1 or more.  Other numbers are not counted.
     """
     x = to_tensor(_builder, input)
     need_tile(x, "tl.histogram")
@@ -155,9 +156,9 @@ def _sorted(builder: Builder, x: tensor, axis: int, descending: bool, count: int
 
 @builtin
 def sort(x: Any, dim: Any = None, descending: Any = False, *, _builder: Builder) -> tensor:
-    """The elements of `x` in order along `dim` (the last if it is not given).
+    """The elements of `x` in order along `dim`, the last if it is not given; type and shape are kept.
 
-    NaNs count as the greatest: they are last, or first with `descending`; -0 is less than +0.
+    NaNs count as the greatest: they are last, or first with `descending`; -0 is less than +0.  Any size can be sorted.
     """
     value, axis = _tile(_builder, x, dim, "tl.sort")
     return _sorted(_builder, value, axis, known_bool(descending, "descending"), shape(value)[axis])
@@ -165,9 +166,9 @@ def sort(x: Any, dim: Any = None, descending: Any = False, *, _builder: Builder)
 
 @builtin
 def topk(x: Any, k: Any, dim: Any = None, descending: Any = True, *, _builder: Builder) -> tensor:
-    """The `k` greatest elements along `dim`, the greatest first; the least ones in ascending order if not `descending`.
+    """The `k` greatest elements along `dim` (the last), the greatest first; the least, ascending, if not `descending`.
 
-    NaNs count as the greatest.
+    `k` is a compile-time int from 1 to the size; the type is kept.  NaNs count as the greatest.
     """
     value, axis = _tile(_builder, x, dim, "tl.topk")
     count, size = known_int(k, "k of tl.topk"), shape(value)[axis]

@@ -1,7 +1,7 @@
 """Names of the language that this version does not have yet.
 
 Each is a builtin, so that importing and decorating work, and that raises on use, naming itself; the frontend shows
-the line.  Implementing a name means to delete it here.  Tests: tests/lang/test_pending.py.
+the line.  Implementing a name means to delete it here.  Tests: tests/lang/test_surface.py.
 """
 
 from __future__ import annotations

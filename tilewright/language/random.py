@@ -118,13 +118,17 @@ def _random_words(builder: Builder, seed: Any, offset: Any, n_rounds: Any) -> li
 
 @builtin
 def randint4x(seed: Any, offset: Any, n_rounds: Any = N_ROUNDS_DEFAULT, *, _builder: Builder) -> Any:
-    """Four blocks of random uint32 for one block of offsets: the cheapest way to get random numbers."""
+    """Four tiles of random uint32 for one tile of offsets, a tuple: the cheapest way to get random numbers.
+
+    `seed` is an integer scalar, `offset` integers of 32 or 64 bits, in any shape, which the results have.  Philox4x32
+    under the key `seed` (64 bits), the counter being the offset.
+    """
     return language_tuple(_random_words(_builder, seed, offset, n_rounds))
 
 
 @builtin
 def randint(seed: Any, offset: Any, n_rounds: Any = N_ROUNDS_DEFAULT, *, _builder: Builder) -> tensor:
-    """Random uint32, one an offset."""
+    """Random uint32, one an offset: the first result of `tl.randint4x`."""
     return _random_words(_builder, seed, offset, n_rounds)[0]
 
 
@@ -140,19 +144,19 @@ def uniform(builder: Builder, x: tensor) -> tensor:
 
 @builtin
 def uint_to_uniform_float(x: Any, *, _builder: Builder) -> tensor:
-    """Random integers of 32 or 64 bits as fp32 uniform in [0, 1)."""
+    """Random integers of 32 or 64 bits as fp32, uniform in [0, 1)."""
     return uniform(_builder, to_tensor(_builder, x))
 
 
 @builtin
 def rand(seed: Any, offset: Any, n_rounds: Any = N_ROUNDS_DEFAULT, *, _builder: Builder) -> tensor:
-    """fp32 uniform in [0, 1), one an offset."""
+    """fp32, uniform in [0, 1), one an offset."""
     return uniform(_builder, _random_words(_builder, seed, offset, n_rounds)[0])
 
 
 @builtin
 def rand4x(seed: Any, offsets: Any, n_rounds: Any = N_ROUNDS_DEFAULT, *, _builder: Builder) -> Any:
-    """Four blocks of fp32 uniform in [0, 1)."""
+    """Four tiles of fp32, uniform in [0, 1), for one tile of offsets."""
     return language_tuple(uniform(_builder, w) for w in _random_words(_builder, seed, offsets, n_rounds))
 
 
@@ -169,19 +173,19 @@ def normal_pair(builder: Builder, u1: tensor, u2: tensor) -> tuple[tensor, tenso
 
 @builtin
 def pair_uniform_to_normal(u1: Any, u2: Any, *, _builder: Builder) -> Any:
-    """Two blocks of uniform fp32 in [0, 1) as two blocks of normal numbers of mean 0 and deviation 1."""
+    """Two tiles of uniform fp32 in [0, 1) as two tiles of normal numbers of mean 0 and deviation 1."""
     return language_tuple(normal_pair(_builder, to_tensor(_builder, u1), to_tensor(_builder, u2)))
 
 
 @builtin
 def randn(seed: Any, offset: Any, n_rounds: Any = N_ROUNDS_DEFAULT, *, _builder: Builder) -> tensor:
-    """Normal fp32 of mean 0 and deviation 1, one an offset."""
+    """Normal fp32 of mean 0 and deviation 1, one an offset (Box and Muller, of the first two words)."""
     first, second, *_ = _random_words(_builder, seed, offset, n_rounds)
     return normal_pair(_builder, uniform(_builder, first), uniform(_builder, second))[0]
 
 
 @builtin
 def randn4x(seed: Any, offset: Any, n_rounds: Any = N_ROUNDS_DEFAULT, *, _builder: Builder) -> Any:
-    """Four blocks of normal fp32 of mean 0 and deviation 1."""
+    """Four tiles of normal fp32 of mean 0 and deviation 1 for one tile of offsets."""
     words = [uniform(_builder, w) for w in _random_words(_builder, seed, offset, n_rounds)]
     return language_tuple((*normal_pair(_builder, words[0], words[1]), *normal_pair(_builder, words[2], words[3])))

@@ -1,7 +1,7 @@
 """What a `for` or `while` loop runs over: `tl.range`, `tl.static_range`, `tl.condition` (semantics §11).
 
 They only hold their arguments; the frontend and the eager engine give them meaning.  The options of `tl.range` are
-hints that never change a result.  Tests: tests/lang/test_ranges.py.
+hints that never change a result.  Tests: tests/frontend/test_control_flow.py.
 """
 
 from __future__ import annotations

@@ -116,10 +116,11 @@ def tiles_of(builder: Builder, input: Any, what: str) -> tuple[list[tensor], boo
 
 @builtin
 def reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False, *, _builder: Builder) -> Any:
-    """The elements of `input` combined along `axis` (None: all) by the jit function `combine_fn`.
+    """The elements of `input` combined along `axis` by the jit function `combine_fn`.
 
-    `input` is a tile or a tuple of tiles of one shape; `combine_fn(a1, .., b1, ..)` gets scalars and returns as many.
-    It must be associative and commutative; the order is unspecified.
+    `input` is a tile, or a tuple of tiles of one shape, which are reduced together: `combine_fn(a1, .., b1, ..)` gets
+    scalars, one of each tile from either side, and returns as many, of the same types.  It must be associative and
+    commutative.  Refused: a scalar; results of other types.
     """
     tiles, is_tuple = tiles_of(_builder, input, "tl.reduce")
     combine = user_combine(combine_fn, [x.dtype for x in tiles], "reduce")
@@ -151,10 +152,10 @@ def number_tile(builder: Builder, input: Any, what: str) -> tuple[tensor, dtype]
 
 @builtin
 def sum(input: Any, axis: Any = None, keep_dims: Any = False, dtype: Any = None, *, _builder: Builder) -> tensor:
-    """The sum along `axis` (None: of all elements).
+    """The sum along `axis`.
 
-    Integers below 32 bits are summed as int32 or uint32; `dtype` converts the input first.  fp16 and bf16 accumulate in
-    fp32 and the result is rounded to their type.
+    Integers below 32 bits are summed as int32 or uint32 (int1: uint32), others wrap in their own type.  fp16 and bf16
+    accumulate in fp32, and the result is rounded to their type.  `dtype` converts the input first.
     """
     x, element = number_tile(_builder, input, "sum")
     result = pick_sum_dtype(element, dtype)
@@ -198,10 +199,11 @@ def _extreme(builder: Builder, name: str, input: Any, axis: Any, return_indices:
 @builtin
 def max(input: Any, axis: Any = None, return_indices: Any = False, return_indices_tie_break_left: Any = True,
         keep_dims: Any = False, *, _builder: Builder) -> Any:
-    """The greatest element along `axis` (None: of all), NaNs ignored; with `return_indices`, its index as well.
+    """The greatest element along `axis`, NaNs ignored; with `return_indices`, a pair with its int32 index.
 
     Types below 32 bits give fp32 or int32.  With `return_indices` the type is kept, a NaN counts as the greatest, and
-    of equal elements the first is taken.
+    of equal elements the first is taken, whatever `return_indices_tie_break_left` says; the index for `axis=None`
+    counts in row-major order.
     """
     known_bool(return_indices_tie_break_left, "return_indices_tie_break_left")
     return _extreme(_builder, "max", input, axis, return_indices, keep_dims)
@@ -210,10 +212,11 @@ def max(input: Any, axis: Any = None, return_indices: Any = False, return_indice
 @builtin
 def min(input: Any, axis: Any = None, return_indices: Any = False, return_indices_tie_break_left: Any = True,
         keep_dims: Any = False, *, _builder: Builder) -> Any:
-    """The least element along `axis` (None: of all), NaNs ignored; with `return_indices`, its index as well.
+    """The least element along `axis`, NaNs ignored; with `return_indices`, a pair with its int32 index.
 
     Types below 32 bits give fp32 or int32.  With `return_indices` the type is kept, a NaN counts as the least, and of
-    equal elements the first is taken.
+    equal elements the first is taken, whatever `return_indices_tie_break_left` says; the index for `axis=None` counts
+    in row-major order.
     """
     known_bool(return_indices_tie_break_left, "return_indices_tie_break_left")
     return _extreme(_builder, "min", input, axis, return_indices, keep_dims)
@@ -290,13 +293,13 @@ def _bit_reduction(builder: Builder, what: str, op: str, input: Any, axis: Any, 
 
 @builtin
 def xor_sum(input: Any, axis: Any = None, keep_dims: Any = False, *, _builder: Builder) -> tensor:
-    """The exclusive or of integers along `axis` (None: of all)."""
+    """The exclusive or of integers along `axis`; their type is kept.  Floats are refused."""
     return _bit_reduction(_builder, "xor_sum", "xor", input, axis, keep_dims)
 
 
 @builtin
 def reduce_or(input: Any, axis: Any, keep_dims: Any = False, *, _builder: Builder) -> tensor:
-    """The bitwise or of integers along `axis` (None: of all)."""
+    """The bitwise or of integers along `axis`; their type is kept.  Floats are refused."""
     return _bit_reduction(_builder, "reduce_or", "or", input, axis, keep_dims)
 
 

@@ -1,7 +1,7 @@
 """Scans: `associative_scan` with any combine function, cumsum and cumprod (semantics §7).
 
 The combine function need not be commutative: its first arguments are what came before.  Safer rule (docs/design.md):
-cumsum and cumprod of fp16 and bf16 accumulate in fp32 and are rounded once.  Tests: tests/lang/test_scans.py,
+cumsum and cumprod of fp16 and bf16 accumulate in fp32 and are rounded once.  Tests: tests/lang/test_values_scans.py,
 tests/lang/test_values_scans.py.
 """
 
@@ -39,9 +39,9 @@ def scan_tiles(builder: Builder, tiles: Sequence[tensor], axis: int, combine: Co
 def associative_scan(input: Any, axis: Any, combine_fn: Any, reverse: Any = False, *, _builder: Builder) -> Any:
     """At each place along `axis` the elements up to it, combined in order by the jit function `combine_fn`.
 
-    `input` is a tile or a tuple of tiles of one shape; `combine_fn(a1, .., b1, ..)` gets scalars, those that came
-    before first, and returns as many.  It must be associative.  With `reverse` the places go from the last to the
-    first.
+    `input` is a tile, or a tuple of tiles of one shape, which are scanned together: `combine_fn(a1, .., b1, ..)` gets
+    scalars, those that came before first, and returns as many, of the same types.  It must be associative, and need not
+    be commutative.  With `reverse` the places go from the last to the first.  The result has the shape of the input.
     """
     tiles, is_tuple = tiles_of(_builder, input, "tl.associative_scan")
     at = known_axis(axis, len(shape(tiles[0])), "axis of tl.associative_scan")

@@ -2,7 +2,7 @@
 
 Operands are tensors, Python values and constexprs.  If none is a tensor the operation is Python's, and its result a
 constexpr if one operand was (semantics §1).  Otherwise it is the language's.
-Tests: tests/lang/test_semantic.py.
+Tests: tests/lang/test_operators.py.
 """
 
 from __future__ import annotations
@@ -192,11 +192,11 @@ def _subscript_python(x: Any, value: Any, index: Any) -> Any:
 def _show_index(part: Any) -> str:
     if isinstance(part, slice):
         return ":".join("" if unwrap(p) is None else str(unwrap(p)) for p in (part.start, part.stop))
-    return "..." if part is Ellipsis else str(part)
+    return "..." if part is Ellipsis else f"{part}"
 
 
-def decay(builder: Builder, value: Any) -> Any:
-    """What a plain assignment makes of a value (semantics §1).
+def decay(builder: Builder, value: Any, name: str = "") -> Any:
+    """What a plain assignment (to `name`) makes of a value (semantics §1).
 
     Numbers become scalar tensors; tensors, None, types and whatever is no number's business stay; tuples decay
     element by element; strings and functions are refused.
@@ -205,11 +205,13 @@ def decay(builder: Builder, value: Any) -> Any:
     if isinstance(plain, tensor | structure) or plain is None or isinstance(plain, base_type):
         return plain if isinstance(plain, tensor | structure) else value
     if isinstance(plain, builtins.tuple | list):
-        parts = tuple(decay(builder, v) for v in plain)
+        parts = tuple(decay(builder, v, name) for v in plain)
         parts.fields = getattr(plain, "_fields", None) or getattr(plain, "fields", None)
         return parts
     if is_literal(plain):
-        return to_tensor(builder, plain)
+        made = to_tensor(builder, plain)
+        made.assigned = name
+        return made
     if isinstance(plain, str) or (callable(plain) and not isinstance(plain, type)):
         raise LanguageTypeError(f"cannot convert {describe(plain)} to a tensor: a plain assignment makes a run-time "
                                 "value; to keep it known at compile time write `name: tl.constexpr = ...`")

@@ -64,8 +64,8 @@ def make_slice(builder: Builder, x: tensor, axis: int, start: int, step: int, si
 def reshape(input: Any, *shape: Any, can_reorder: Any = False, _builder: Builder) -> tensor:
     """The same elements, in row-major order, in another shape: `reshape(x, (4, 8))` or `reshape(x, 4, 8)`.
 
-    The number of elements stays; there is no -1.  `reshape(x, ())` of one element is a scalar.  `can_reorder` is
-    accepted and has no effect: the order is always kept.
+    `reshape(x, ())` of one element is a scalar.  `can_reorder` is accepted and has no effect: the order is always kept.
+    Refused: another number of elements; -1.
     """
     known_bool(can_reorder, "can_reorder")
     return make_reshape(_builder, to_tensor(_builder, input), _sizes_argument(shape, "shape of tl.reshape"))
@@ -79,7 +79,7 @@ def view(input: Any, *shape: Any, _builder: Builder) -> tensor:
 
 @builtin
 def ravel(x: Any, can_reorder: Any = False, *, _builder: Builder) -> tensor:
-    """The elements of `x` in row-major order in one dimension."""
+    """The elements of `x` in row-major order, in one dimension.  `can_reorder` has no effect."""
     value = to_tensor(_builder, x)
     return make_reshape(_builder, value, (value.numel.value,))
 
@@ -105,13 +105,19 @@ def make_permute(builder: Builder, x: tensor, order: Shape) -> tensor:
 
 @builtin
 def permute(input: Any, *dims: Any, _builder: Builder) -> tensor:
-    """Dimensions in another order: dimension i of the result is dimension `dims[i]` of the input."""
+    """Dimensions in another order: dimension i of the result is dimension `dims[i]` of the input.
+
+    `dims` is a tuple, or separate ints, from 0 on; each dimension once.
+    """
     return make_permute(_builder, to_tensor(_builder, input), _dims_argument(dims, "dims of tl.permute"))
 
 
 @builtin
 def trans(input: Any, *dims: Any, _builder: Builder) -> tensor:
-    """The last two dimensions swapped, or, with `dims`, a permutation."""
+    """The last two dimensions swapped; with `dims`, a permutation as by `permute`.
+
+    Refused: a scalar, or one dimension.
+    """
     x = to_tensor(_builder, input)
     if dims:
         return make_permute(_builder, x, _dims_argument(dims, "dims of tl.trans"))
@@ -123,7 +129,7 @@ def trans(input: Any, *dims: Any, _builder: Builder) -> tensor:
 
 @builtin
 def broadcast(input: Any, other: Any, *, _builder: Builder) -> tuple[tensor, tensor]:
-    """Both values in their common shape."""
+    """Both values in their common shape, as NumPy has it: a pair."""
     return broadcasting.broadcast_pair(_builder, to_tensor(_builder, input), to_tensor(_builder, other))
 
 
@@ -145,7 +151,10 @@ def make_broadcast_to(builder: Builder, x: tensor, sizes: Shape) -> tensor:
 
 @builtin
 def broadcast_to(input: Any, *shape: Any, _builder: Builder) -> tensor:
-    """`input` with its sizes of 1 repeated to `shape` (same rank), or a scalar repeated."""
+    """`input` with its sizes of 1 repeated to `shape`, a tuple or separate ints; or a scalar repeated.
+
+    No dimension is added: a tile of another number of dimensions is refused (use `x[None, :]`).
+    """
     sizes = _sizes_argument(shape, "shape of tl.broadcast_to")
     return make_broadcast_to(_builder, to_tensor(_builder, input), sizes)
 
@@ -157,7 +166,10 @@ def make_expand_dims(builder: Builder, x: tensor, axis: int) -> tensor:
 
 @builtin
 def expand_dims(input: Any, axis: Any, *, _builder: Builder) -> tensor:
-    """New dimensions of size 1: `axis` (an int or a tuple, negative allowed) says where, in the result."""
+    """New dimensions of size 1: `axis`, an int or a tuple, says where they are in the result.
+
+    Negative ones count from its end.  Refused: one axis twice.
+    """
     x = to_tensor(_builder, input)
     given = known_ints(axis, "axis of tl.expand_dims")
     rank = len(shape(x)) + len(given)
@@ -171,14 +183,14 @@ def expand_dims(input: Any, axis: Any, *, _builder: Builder) -> tensor:
 
 @builtin
 def unsqueeze(x: Any, dim: Any, *, _builder: Builder) -> tensor:
-    """A new dimension of size 1 at `dim`."""
+    """A new dimension of size 1 at `dim` of the result; a negative `dim` counts from its end."""
     value = to_tensor(_builder, x)
     return make_expand_dims(_builder, value, known_axis(dim, len(shape(value)) + 1, "dim of tl.unsqueeze"))
 
 
 @builtin
 def squeeze(x: Any, dim: Any, *, _builder: Builder) -> tensor:
-    """`x` without its dimension `dim`, which has size 1."""
+    """`x` without its dimension `dim`.  Refused: a dimension whose size is not 1."""
     value = to_tensor(_builder, x)
     sizes = shape(value)
     axis = known_axis(dim, len(sizes), "dim of tl.squeeze")
@@ -206,13 +218,19 @@ def make_join(builder: Builder, a: tensor, b: tensor, what: str = "join") -> ten
 
 @builtin
 def join(a: Any, b: Any, *, _builder: Builder) -> tensor:
-    """`a` and `b`, of one type, as index 0 and 1 of a new last dimension."""
+    """`a` and `b`, broadcast to one another, as index 0 and 1 of a new last dimension: [...] becomes [..., 2].
+
+    Two scalars give [2].  Refused: two types.
+    """
     return make_join(_builder, to_tensor(_builder, a), to_tensor(_builder, b))
 
 
 @builtin
 def interleave(a: Any, b: Any, *, _builder: Builder) -> tensor:
-    """Elements of `a` and `b` in turn along the last dimension: a0, b0, a1, b1, ..."""
+    """Elements of `a` and `b` in turn along the last dimension: a0, b0, a1, b1, ...; [..., n] becomes [..., 2 * n].
+
+    Two scalars give [2].  Refused: two types.
+    """
     pair = make_join(_builder, to_tensor(_builder, a), to_tensor(_builder, b), "interleave")
     sizes = shape(pair)
     if len(sizes) == 1:
@@ -222,7 +240,10 @@ def interleave(a: Any, b: Any, *, _builder: Builder) -> tensor:
 
 @builtin
 def split(a: Any, *, _builder: Builder) -> tuple[tensor, tensor]:
-    """The two halves of a last dimension of size 2: index 0 and index 1."""
+    """The two halves of a last dimension of size 2: index 0 and index 1, a pair of [...] for [..., 2].
+
+    [2] gives two scalars.  Refused: a last dimension of another size.
+    """
     x = to_tensor(_builder, a)
     sizes = shape(x)
     if not sizes or sizes[-1] != 2:

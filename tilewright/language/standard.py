@@ -13,7 +13,7 @@ from tilewright.language.builtin import builtin, tensor_member
 from tilewright.language.constexpr import constexpr, unwrap
 from tilewright.language.creation import zeros, zeros_like
 from tilewright.language.elementwise import maximum_of
-from tilewright.language.errors import LanguageTypeError, LanguageValueError
+from tilewright.language.errors import LanguageTypeError
 from tilewright.language.function import ConstexprFunction
 from tilewright.language.ordering import bitonic_merge, flip, sort, topk
 from tilewright.language.reduction import argmax, argmin, max, min, reduce_or, sum, xor_sum
@@ -26,9 +26,9 @@ from tilewright.language.values import describe, known_axis, known_bool, need_ti
 
 @builtin
 def cdiv(x: Any, div: Any, *, _builder: Builder) -> Any:
-    """The quotient of two integers, rounded up: of positive numbers (x + div - 1) // div; exact for negative ones.
+    """The quotient of two integers, rounded up, also of negative ones: cdiv(-36, 5) is -7.
 
-    Compile-time arguments give a compile-time result.
+    Compile-time arguments give a compile-time result.  Floats are refused.
     """
     a, b = unwrap(x), unwrap(div)
     if not isinstance(a, tensor) and not isinstance(b, tensor):
@@ -54,25 +54,17 @@ def _ceiling_quotient(builder: Builder, x: Any, div: Any) -> tensor:
     return quotient + rounds_up.to(quotient.dtype)  # type: ignore[no-any-return]
 
 
-@ConstexprFunction
-def _log2(size: int) -> int:
-    """The exponent of a power of two (torch's kernels take it from here)."""
-    if size < 1 or size & (size - 1):
-        raise LanguageValueError(f"{size} is no power of two")
-    return size.bit_length() - 1
-
-
 @builtin
 def sigmoid(x: Any, *, _builder: Builder) -> tensor:
-    """1 / (1 + exp(-x)), of fp32 or fp64."""
+    """1 / (1 + exp(-x)), of fp32 or fp64.  Other types are refused."""
     return math.sigmoid_of(_builder, to_tensor(_builder, x))
 
 
 @builtin
 def softmax(x: Any, dim: Any = None, keep_dims: Any = None, ieee_rounding: Any = False, *, _builder: Builder) -> tensor:
-    """exp(x - max) / sum(exp(x - max)) along `dim` (0 if not given), in fp32 at least; the shape is kept.
+    """exp(x - max) / sum(exp(x - max)) along `dim`, 0 if it is not given; the shape is kept.
 
-    `keep_dims` has no effect.
+    fp16 and bf16 give fp32.  `ieee_rounding` rounds the quotient correctly.  `keep_dims` warns and has no effect.
     """
     value = to_tensor(_builder, x)
     need_tile(value, "tl.softmax")
@@ -88,9 +80,9 @@ def softmax(x: Any, dim: Any = None, keep_dims: Any = None, ieee_rounding: Any =
 
 @builtin
 def swizzle2d(i: Any, j: Any, size_i: Any, size_j: Any, size_g: Any, *, _builder: Builder) -> tuple[Any, Any]:
-    """The place of (i, j) when a size_i x size_j grid in row-major order is walked in groups of size_g rows.
+    """The place of (i, j), a pair, when a size_i x size_j grid in row-major order is walked in groups of size_g rows.
 
-    Within a group the order is column-major, so that neighbours in time share rows and columns.
+    Within a group the order is column-major, so that neighbours in time share rows and columns.  Ints or int scalars.
     """
     b = _builder
     linear = binary(b, "Add", binary(b, "Mult", i, size_j), j)
@@ -116,3 +108,9 @@ tensor_member(softmax)
 __all__ = ["argmax", "argmin", "bitonic_merge", "cdiv", "cumprod", "cumsum", "flip", "interleave", "max", "min",
            "ravel", "reduce_or", "sigmoid", "softmax", "sort", "squeeze", "sum", "swizzle2d", "topk", "unsqueeze",
            "xor_sum", "zeros", "zeros_like"]
+
+
+@ConstexprFunction
+def _log2(n: int) -> int:
+    """The exponent of the greatest power of two up to `n`: libraries with sorts of their own take it from here."""
+    return n.bit_length() - 1

@@ -3,7 +3,7 @@
 A tensor is a handle (the builder's own), a language type and the builder.  Operators ask `tensor.meaning`, which
 `semantic.py` sets once when the package is imported, so they work wherever Python evaluates them, also in a debugger in
 the eager engine.  Methods (`x.to`, `x.sum`) are the builtins that `@tensor_member` put in `tensor.members`.
-Tests: tests/lang/test_tensor.py.
+Tests: tests/lang/test_types.py.
 """
 
 from __future__ import annotations
@@ -45,12 +45,13 @@ class tensor(base_value):
     meaning: ClassVar[Meaning]
     members: ClassVar[dict[str, Any]] = {}
 
-    __slots__ = ("builder", "handle", "type")
+    __slots__ = ("assigned", "builder", "handle", "type")
 
     def __init__(self, handle: Handle, type: ValueType, builder: Builder) -> None:
         self.handle = handle
         self.type = type
         self.builder = builder
+        self.assigned = ""      # the name whose plain assignment made a number this run-time value, for messages
 
     @property
     def dtype(self) -> Scalar:

@@ -1,7 +1,7 @@
 """The language's tuple: a Python tuple of language values, with the names of a namedtuple if it came from one.
 
 It is a subclass of Python's, so that unpacking, slicing, `len` and a constexpr index work in every engine.  `+` takes
-lists and tuples.  Tests: tests/lang/test_tuples.py.
+lists and tuples.  Tests: tests/lang/test_constexpr.py.
 """
 
 from __future__ import annotations

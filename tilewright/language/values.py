@@ -1,7 +1,7 @@
 """Making tensors: from Python values, by ops, and reading compile-time arguments.
 
 `to_tensor` is the one way from a Python value to a tensor.  `known_*` read an argument that must be known at compile
-time and say so in the user's words when it is not.  Tests: tests/lang/test_values.py.
+time and say so in the user's words when it is not.  Tests: tests/lang/test_types.py.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.ir.node import Block
+from tilewright.language import types
 from tilewright.language.builder import Builder
 from tilewright.language.constexpr import unwrap
 from tilewright.language.errors import LanguageTypeError, LanguageValueError
@@ -133,8 +134,16 @@ def known(value: Any, what: str) -> Any:
     value = unwrap(value)
     if isinstance(value, tensor):
         raise LanguageTypeError(f"{what} must be known when the kernel is compiled, but it is {describe(value)}; "
-                                "pass a literal or a tl.constexpr parameter")
+                                + (how_to_know(value) or "pass a literal or a tl.constexpr parameter"))
     return value
+
+
+def how_to_know(x: tensor) -> str:
+    """What to write so that a number, which a plain assignment made the run-time value `x`, stays known; or nothing."""
+    if not x.assigned:
+        return ""
+    return (f"the assignment to {x.assigned} made a number a run-time value: write `{x.assigned}2: tl.constexpr = ...` "
+            f"there and use {x.assigned}2")
 
 
 def known_int(value: Any, what: str) -> int:
@@ -177,9 +186,16 @@ def known_shape(value: Any, what: str = "shape") -> Shape:
 def known_dtype(value: Any, what: str = "dtype") -> Scalar:
     value = known(value, what)
     if not isinstance(value, dtype | pointer_type):
-        hint = f"; write tl.{value}" if isinstance(value, str) else ""
+        name = value if isinstance(value, str) else str(getattr(value, "__name__", value)).removeprefix("torch.")
+        hint = f"; write tl.{own}" if (own := type_called(name)) else ""
         raise LanguageTypeError(f"{what} must be a type such as tl.float32, not {describe(value)}{hint}")
     return value
+
+
+def type_called(name: str) -> str:
+    """The language's name of an element type that is called `name` there, elsewhere or in short; or nothing."""
+    known = {n: t for n, t in vars(types).items() if isinstance(t, dtype)}
+    return name if name in known else next((n for n, t in known.items() if t.name == name), "")
 
 
 def known_axis(value: Any, rank: int, what: str = "axis") -> int:

@@ -45,28 +45,38 @@ class Saved:
 
 
 class Autotuner(KernelInterface):
-    """A kernel `fn` with configs; see the module's docstring."""
+    """A kernel `fn` with configs; see the module's docstring.
 
-    def __init__(self, fn: Any, configs: Sequence[Config], key: Sequence[str], reset_to_zero: Sequence[str] = (),
-                 restore_value: Sequence[str] = (), pre_hook: Hook | None = None, post_hook: Hook | None = None,
-                 prune_configs_by: Mapping[str, Any] | None = None, warmup: float = 25, rep: float = 100,
-                 do_bench: Callable[..., Any] | None = None) -> None:
+    Libraries subclass it: `_bench`, `prune_configs`, `nargs` and the hooks have triton's meaning for them.
+    """
+
+    def __init__(self, fn: Any, arg_names: Sequence[str], configs: Sequence[Config], key: Sequence[str],
+                 reset_to_zero: Sequence[str] | None, restore_value: Sequence[str] | None,
+                 pre_hook: Hook | None = None, post_hook: Hook | None = None,
+                 prune_configs_by: Mapping[str, Any] | None = None, warmup: float | None = None,
+                 rep: float | None = None, use_cuda_graph: bool = False, do_bench: Callable[..., Any] | None = None,
+                 cache_results: bool = False) -> None:
+        """The parameters are those of triton's class, for subclasses: `autotune` explains them."""
+        if cache_results:
+            warnings.warn("autotune(cache_results=True): results are kept for this process only", stacklevel=3)
         self.fn = fn
-        self.arg_names: list[str] = list(fn.arg_names)
+        self.arg_names: list[str] = list(arg_names)
         self.__name__ = getattr(fn, "__name__", "kernel")
         self.configs = list(configs) or [Config({})]
         self.keys = list(key)
-        self.reset_to_zero, self._restored = list(reset_to_zero), list(restore_value)
-        self.pre_hook, self.post_hook = pre_hook, post_hook
-        # torch's compiler takes a tuner apart by these, in which triton says False for no hook
-        self.user_defined_pre_hook, self.user_defined_post_hook = pre_hook or False, post_hook or False
-        self.prune = dict(prune_configs_by or {})
-        self.early_config_prune = self.prune.get("early_config_prune")
-        self.perf_model, self.configs_top_k = self.prune.get("perf_model"), self.prune.get("top_k", 1.0)
+        self.reset_to_zero, self._restored = list(reset_to_zero or ()), list(restore_value or ())
+        self.user_defined_pre_hook, self.user_defined_post_hook = pre_hook is not None, post_hook is not None
+        self.pre_hook: Hook = self._reset if pre_hook is None else pre_hook
+        self.post_hook: Hook = _nothing if post_hook is None else post_hook
+        prune = dict(prune_configs_by or {})
+        self.early_config_prune, self.perf_model = prune.get("early_config_prune"), prune.get("perf_model")
+        self.configs_top_k = prune.get("top_k", 1.0)
         self.cache: dict[tuple[Any, ...], Config] = {}
         self.configs_timings: dict[Config, list[float]] = {}
         self.best_config: Config | None = None
-        self._times = (warmup, rep)
+        self.nargs: dict[str, Any] | None = None      # the arguments by name, while they are tuned for
+        self._times = (25 if warmup is None else warmup, 100 if rep is None else rep)
+        self.use_cuda_graph = use_cuda_graph
         self._do_bench = do_bench
         self._readers = Readers()
         for what, names in (("key", self.keys), ("reset_to_zero", self.reset_to_zero),
@@ -108,16 +118,16 @@ class Autotuner(KernelInterface):
             config, tuned = self._chosen(args, kwargs, named, grid)
         self.best_config = config
         if tuned:
-            self._before(named, reset_only=True)
+            self.pre_hook(dict(named), reset_only=True)
         if config.pre_hook is not None:
             config.pre_hook({**named, **config.all_kwargs()})
-        return self.fn.run(*args, grid=grid, **kwargs, **config.all_kwargs())
+        return self.fn.run(*args, grid=grid, **kwargs, **_set_by(config, kwargs))
 
     def warmup(self, *args: Any, grid: Any = None, **kwargs: Any) -> list[Any]:
         """Compile every config that pruning leaves, and launch nothing."""
         named = {**dict(zip(self.arg_names, args)), **kwargs}
-        return [self.fn.run(*args, grid=grid, warmup=True, **kwargs, **config.all_kwargs())
-                for config in self._pruned(named, kwargs, grid)]
+        return [self.fn.run(*args, grid=grid, warmup=True, **kwargs, **_set_by(config, kwargs))
+                for config in self._pruned(named, {**kwargs, "grid": grid, "warmup": True})]
 
     def _chosen(self, args: Sequence[Any], kwargs: Mapping[str, Any], named: Mapping[str, Any],
                 grid: Any) -> tuple[Config, bool]:
@@ -129,7 +139,7 @@ class Autotuner(KernelInterface):
         key = self._key(named)
         if key in self.cache:
             return self.cache[key], False
-        configs = self._pruned(named, kwargs, grid)
+        configs = self._pruned(named, {**kwargs, "grid": grid, "warmup": False})
         if len(configs) == 1 or self.base_fn.interprets():
             self.cache[key] = configs[0]
             return configs[0], False
@@ -173,7 +183,7 @@ class Autotuner(KernelInterface):
                   grid: Any) -> CompiledKernel | None:
         """The kernel of a config; None if it cannot be built for lack of resources."""
         try:
-            made = self.fn.run(*args, grid=grid, warmup=True, **kwargs, **config.all_kwargs())
+            made = self.fn.run(*args, grid=grid, warmup=True, **kwargs, **_set_by(config, kwargs))
         except (OutOfResources, CompileTimeAssertionFailure):
             return None
         return made if isinstance(made, CompiledKernel) else None
@@ -186,18 +196,17 @@ class Autotuner(KernelInterface):
             saved.restore()
             if config.pre_hook is not None:
                 config.pre_hook({**named, **config.all_kwargs()})
-            self._before(named, reset_only=False)
+            self.pre_hook(dict(named), reset_only=False)
 
         def call() -> None:
             error: Exception | None = None
             try:
-                self.fn.run(*args, grid=grid, **kwargs, **config.all_kwargs())
+                self.fn.run(*args, grid=grid, **kwargs, **_set_by(config, kwargs))
             except Exception as raised:
                 error = raised
                 raise
             finally:
-                if self.post_hook is not None:
-                    self.post_hook(dict(named), exception=error)
+                self.post_hook(dict(named), exception=error)
 
         def prepared_call() -> None:
             prepare()
@@ -211,11 +220,18 @@ class Autotuner(KernelInterface):
         except (OutOfResources, CompileTimeAssertionFailure):
             return [math.inf] * 3
 
-    def _before(self, named: Mapping[str, Any], reset_only: bool) -> None:
-        """What happens before a timed run, and (`reset_only`) before the launch that ends the tuning."""
-        if self.pre_hook is not None:
-            self.pre_hook(dict(named), reset_only=reset_only)
-            return
+    def _bench(self, *args: Any, config: Config, grid: Any, warmup: bool = False, **kwargs: Any) -> list[float]:
+        """What one config takes (quantiles, in ms), with memory put back: for subclasses that tune by a `run` of
+        their own."""
+        named = {**dict(zip(self.arg_names, args)), **kwargs}
+        saved = self._saved([config], args, kwargs, self._pointers(named), grid)
+        try:
+            return self._timed(config, args, kwargs, named, grid, saved)
+        finally:
+            saved.restore()
+
+    def _reset(self, named: Mapping[str, Any], reset_only: bool = False) -> None:
+        """The hook before a run where the program gives none."""
         for name in self.reset_to_zero:
             if named.get(name) is not None:
                 _zero(named[name])
@@ -240,11 +256,21 @@ class Autotuner(KernelInterface):
 
     # -- pruning ----------------------------------------------------------------------------------------------------
 
-    def _pruned(self, named: Mapping[str, Any], kwargs: Mapping[str, Any], grid: Any) -> list[Config]:
+    def _pruned(self, named: Mapping[str, Any], kwargs: Mapping[str, Any]) -> list[Config]:
+        self.nargs = dict(named)
+        try:
+            return list(self.prune_configs(kwargs))
+        finally:
+            self.nargs = None
+
+    def prune_configs(self, kwargs: Mapping[str, Any]) -> list[Config]:
+        """The configs that are worth timing for the arguments `nargs`; `kwargs` are the launch's keywords, `grid` among
+        them.  A subclass may choose by itself."""
+        named = dict(self.nargs or {})
         configs = list(self.configs)
         early, model = self.early_config_prune, self.perf_model
         if early is not None:
-            configs = list(early(configs, dict(named), **kwargs, grid=grid, warmup=False))
+            configs = list(early(configs, named, **kwargs))
             if not configs:
                 raise AutotunerError(f"early_config_prune of {self.__name__} left no config; return at least one")
         if model is None:
@@ -253,8 +279,18 @@ class Autotuner(KernelInterface):
         count = max(1, int(len(self.configs) * top) if isinstance(top, float) else top)
         if len(configs) <= count:
             return configs
-        costs = {config: model(**{**named, **kwargs, **config.all_kwargs()}) for config in configs}
+        meta = {name: value for name, value in kwargs.items() if name not in ("grid", "warmup")}
+        costs = {config: model(**{**named, **meta, **config.all_kwargs()}) for config in configs}
         return sorted(configs, key=costs.__getitem__)[:count]
+
+
+def _set_by(config: Config, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The keywords that a config adds to those of a launch, whose options have the last word."""
+    return {name: value for name, value in config.all_kwargs().items() if name in config.kwargs or name not in kwargs}
+
+
+def _nothing(named: Mapping[str, Any], exception: Exception | None = None) -> None:
+    """The hook after a run where the program gives none."""
 
 
 def _zero(tensor: Any) -> None:
@@ -273,11 +309,11 @@ def autotune(configs: Sequence[Config], key: Sequence[str], prune_configs_by: Ma
     """Decorator: launch with the fastest of `configs`, found anew for each value of the `key` arguments.
 
     `prune_configs_by` may have `early_config_prune(configs, named_args, **kwargs)`, `perf_model(**args)` and `top_k` (a
-    number, or a share up to 1.0).  `warmup` and `rep` are milliseconds; `do_bench(fn, quantiles=...)` replaces the
-    clock.  `use_cuda_graph` has no meaning on a CPU.  Results are kept in memory.
+    number, or a share up to 1.0).  Before every timed run what the kernel may write, and what `restore_value` names, is
+    put back as it was; then the tensors named in `reset_to_zero` are zeroed, or `pre_hook(args, reset_only=False)` is
+    called instead; `post_hook(args, exception=...)` follows the run.  `warmup` and `rep` are milliseconds;
+    `do_bench(fn, quantiles=...)` replaces the clock.  `use_cuda_graph` has no meaning on a CPU.  Results are kept in
+    memory.  Unknown names are a ValueError.
     """
-    if cache_results:
-        warnings.warn("autotune(cache_results=True): results are kept for this process only", stacklevel=2)
-    return lambda fn: Autotuner(fn, configs, key, reset_to_zero or (), restore_value or (), pre_hook, post_hook,
-                                prune_configs_by, 25 if warmup is None else warmup, 100 if rep is None else rep,
-                                do_bench)
+    return lambda fn: Autotuner(fn, fn.arg_names, configs, key, reset_to_zero, restore_value, pre_hook, post_hook,
+                                prune_configs_by, warmup, rep, use_cuda_graph, do_bench, cache_results)

@@ -9,8 +9,10 @@ Tests: tests/runtime/test_grid.py.
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
+
+from tilewright.runtime.launch_options import did_you_mean
 
 Grid = tuple[int, int, int]
 LIMIT = 2**31 - 1       # sizes are int32 in the language (`tl.num_programs`)
@@ -20,7 +22,7 @@ def normalise(kernel: str, grid: Any, bound: Mapping[str, Any] | None) -> Grid:
     """Three sizes; `bound` holds the arguments by name, for a grid that is a function."""
     given = grid
     if callable(grid):
-        grid = grid(bound)
+        grid = _asked(kernel, grid, bound)
     if type(grid) is not tuple:
         if not isinstance(grid, tuple | list):
             raise TypeError(_not_a_grid(kernel, grid, from_function=callable(given)))
@@ -35,6 +37,25 @@ def normalise(kernel: str, grid: Any, bound: Mapping[str, Any] | None) -> Grid:
         if size > LIMIT:
             raise ValueError(f"{kernel}: a grid's sizes are at most {LIMIT}, not {size} in {grid!r}")
     return (*sizes, *(1,) * (3 - len(sizes)))  # type: ignore[return-value]
+
+
+def _asked(kernel: str, function: Callable[[Any], Any], bound: Mapping[str, Any] | None) -> Any:
+    """What a grid function returns; asked for a name that is no parameter, it gets told those that there are."""
+    try:
+        return function(bound)
+    except KeyError as error:
+        name = error.args[0] if len(error.args) == 1 else None
+        if bound is None or not isinstance(name, str) or name in bound:
+            raise
+        raise GridKeyError(f"{kernel}: the grid function asks for {name!r}, but the arguments are "
+                           f"{', '.join(bound)}{did_you_mean(name, bound)}") from error
+
+
+class GridKeyError(KeyError):
+    """A name that a grid function asked for in vain; shown without the quotes that a KeyError has."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 def _whole(kernel: str, size: Any, grid: Any) -> int:

@@ -4,8 +4,9 @@
     @jit
     def kernel(x, n, BLOCK: tl.constexpr, EVEN: tl.constexpr): ...
 
-They run in the order of the dict; each sees the arguments by name, the keywords (with grid and warmup) and what the
-earlier ones computed.  A computed value replaces a keyword of the same name.
+A rule may also give an option of the launch, such as `num_warps`.  They run in the order of the dict; each sees the
+arguments by name, the keywords (with grid and warmup) and what the earlier ones computed.  A computed value replaces a
+keyword of the same name, and an option that a config of `autotune` has.
 Tests: tests/runtime/test_heuristics.py.
 """
 
@@ -15,6 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tilewright.runtime.interface import KernelInterface, in_torch_graph
+from tilewright.runtime.launch_options import NAMES
 
 Rule = Callable[[Mapping[str, Any]], Any]
 
@@ -27,10 +29,10 @@ class Heuristics(KernelInterface):
         self.arg_names: list[str] = list(fn.arg_names)
         self.values = dict(values)
         self.__name__ = getattr(fn, "__name__", "kernel")
-        unknown = [name for name in self.values if name not in self.arg_names]
+        unknown = [name for name in self.values if name not in self.arg_names and name not in NAMES]
         if unknown:
             raise ValueError(f"heuristics for {', '.join(map(repr, unknown))}, but the parameters of {self.__name__} "
-                             f"are {', '.join(self.arg_names)}")
+                             f"are {', '.join(self.arg_names)}, and options of a launch are {', '.join(sorted(NAMES))}")
 
     def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
         """Compute the values, then run the kernel."""

@@ -14,6 +14,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
+from tilewright.diagnostics import TritonError, cut_own_frames
+
 
 class GraphLauncher(Protocol):
     """What puts a launch into a graph."""
@@ -50,4 +52,12 @@ class KernelInterface:
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
         if in_torch_graph():
             return lambda *args, **kwargs: self.launch_in_graph(self, grid, args, kwargs)
-        return lambda *args, **kwargs: self.run(*args, grid=grid, warmup=False, **kwargs)
+
+        def launch(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return self.run(*args, grid=grid, warmup=False, **kwargs)
+            except TritonError as error:
+                cut_own_frames(error)
+                raise
+
+        return launch

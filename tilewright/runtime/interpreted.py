@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tilewright.diagnostics import TritonError, cut_own_frames
 from tilewright.language.options import Options
 from tilewright.runtime.launch import KernelMetadata
 from tilewright.runtime.resources import KernelResources, fast_memory_of
@@ -26,7 +27,14 @@ class InterpretedKernel(KernelResources):
         self._launch = launch
 
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
-        return lambda *args: self._launch(grid, args)
+        def launch(*args: Any) -> Any:
+            try:
+                return self._launch(grid, args)
+            except TritonError as error:
+                cut_own_frames(error)
+                raise
+
+        return launch
 
     def __repr__(self) -> str:
         return f"<InterpretedKernel {self.name}>"

@@ -11,13 +11,14 @@ Tests: tests/runtime/test_jit.py, tests/errors/launch.
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from tilewright.diagnostics import InternalError, TritonError
+from tilewright.diagnostics import TritonError, cut_own_frames
 from tilewright.frontend.dependencies import dependencies
 from tilewright.language.function import Name, ParamKind, SourceFunction
 from tilewright.language.options import Options, Signature
@@ -25,10 +26,11 @@ from tilewright.runtime import knobs
 from tilewright.runtime.build import Build
 from tilewright.runtime.devices import DEVICES
 from tilewright.runtime.grid import Grid, normalise
+from tilewright.runtime.hooks import HOOKS, JitFunctionInfo, LazyDict
 from tilewright.runtime.interface import KernelInterface, graph_test
 from tilewright.runtime.interpreted import InterpretedKernel
 from tilewright.runtime.launch import CompiledKernel, Facts, check_devices, check_writable, facts_of
-from tilewright.runtime.launch_options import NAMES, make_options, unknown_keyword
+from tilewright.runtime.launch_options import NAMES, did_you_mean, is_checked, make_options, unknown_keyword
 from tilewright.runtime.locks import ForkSafeLock
 from tilewright.runtime.specialize import Specializer, Split, typed
 
@@ -87,6 +89,7 @@ class JITFunction(SourceFunction, KernelInterface):
         self._native: NativeLauncher | None = None
         self._is_used_again = False
         self._is_read = graph_test()        # asked at every launch; it never changes, since Dynamo guards it
+        self.pre_run_hooks: list[Callable[..., Any]] = []
         self._bind: Callable[[JITFunction, Any], Callable[..., CompiledKernel | None]] = _bind_in_python
 
     # -- launching --------------------------------------------------------------------------------------------------
@@ -102,28 +105,32 @@ class JITFunction(SourceFunction, KernelInterface):
         if self._is_read():
             self.launch_in_graph(self, grid, args, kwargs)
             return None
-        return self.warmup(*args, grid=grid, **kwargs) if warmup else self._bind(self, grid)(*args, **kwargs)
+        try:
+            return self.warmup(*args, grid=grid, **kwargs) if warmup else self._bind(self, grid)(*args, **kwargs)
+        except TritonError as error:
+            cut_own_frames(error)
+            raise
 
-    def warmup(self, *args: Any, grid: Any = None, **kwargs: Any) -> CompiledKernel | InterpretedKernel:
+    def warmup(self, *args: Any, grid: Any = None, **kwargs: Any) -> CompiledKernel | InterpretedKernel | None:
         """Compile for these arguments and launch nothing; dtypes (torch's, NumPy's, tl's) stand for tensors."""
         values, given = self.bind(args, kwargs)
         split = self.specializer.split(values, mock=True)
         if self.interprets():
             return InterpretedKernel(self.__name__, lambda g, a: self._launch(g, -1, a, given), self.options(given))
         check_devices(self.__name__, self.slot_names(split), split.pointers)
-        return self._compiled(values, given, split)
+        try:
+            return self._compiled(values, given, split, warmup=True)
+        except TritonError as error:
+            cut_own_frames(error)
+            raise
 
     def launch_slowly(self, grid: Any, key: int, /, *args: Any, **kwargs: Any) -> CompiledKernel | None:
         """Launch in Python; what native code needs to do it itself is noted.  `key`: see `native_launch`, or -1."""
         try:
             return self._launch(grid, key, args, kwargs)
-        except InternalError:
-            raise
         except TritonError as error:
-            if self.interprets():           # the kernel's frames are there to be looked into
-                raise
-            # it says where in the kernel; how the compiler got there helps nobody
-            raise error.with_traceback(None)        # noqa: B904  (its own cause is kept)
+            cut_own_frames(error)
+            raise
 
     def _launch(self, grid: Any, native_key: int, args: Sequence[Any],
                 kwargs: Mapping[str, Any]) -> CompiledKernel | None:
@@ -133,16 +140,41 @@ class JITFunction(SourceFunction, KernelInterface):
         sizes = normalise(self.__name__, grid, bound)
         if not split.ordinary:
             check_devices(self.__name__, self.slot_names(split), split.pointers)
+        for hook in self.pre_run_hooks:
+            hook(*args, **kwargs)
+        if is_checked(given, self.checks()):
+            from tilewright.runtime import checked
+            checked.launch(self, sizes, values, given, split)
+            return None
         if self.interprets():
             self._interpret(sizes, values, given, split)
             return None
         kernel = self._compiled(values, given, split)
+        if kernel is None:
+            return None
         if not split.ordinary:
             check_writable(self.__name__, self.slot_names(split), split.pointers, kernel.written)
+        if HOOKS.watches_launches:
+            with HOOKS.launching(self._told_of_launch(kernel, sizes, values)):
+                kernel.launch(sizes, split.slots, split.pointers)
+            return kernel
         kernel.launch(sizes, split.slots, split.pointers)
-        if kernel.record and not knobs.overrides():
+        if kernel.record and not self.pre_run_hooks and not knobs.overrides():
             self._learn(native_key, args, kwargs, values, given, split, kernel)
         return kernel
+
+    def _told_of_launch(self, kernel: CompiledKernel, grid: Grid, values: Sequence[Any]) -> LazyDict:
+        told = LazyDict({"name": kernel.name, "function": kernel, "stream": None})
+        if self.launch_metadata is not None:
+            told.add(self.launch_metadata, (grid, kernel.metadata, dict(zip(self.arg_names, values, strict=True))))
+        return told
+
+    def add_pre_run_hook(self, hook: Callable[..., Any]) -> None:
+        """Call `hook` with the arguments of every launch of this kernel, before it."""
+        self.pre_run_hooks.append(hook)
+        if self._native is not None:
+            HOOKS.forget(self._native)
+            self._native, self._bind = None, _bind_in_python
 
     def _learn(self, native_key: int, args: Sequence[Any], kwargs: Mapping[str, Any], values: Sequence[Any],
                given: Mapping[str, Any], split: Split, kernel: CompiledKernel) -> None:
@@ -171,6 +203,7 @@ class JITFunction(SourceFunction, KernelInterface):
             return None
         native = NativeLauncher(launchers, self.params, self.specializer.rules, JITFunction.launch_slowly,
                                 *knobs.overrides_variable())
+        HOOKS.watch(native)
         self._bind = native.bind
         return native
 
@@ -222,8 +255,10 @@ class JITFunction(SourceFunction, KernelInterface):
         names = [p.name for p in self.params[len(args):]
                  if p.name not in kwargs and not p.has_default and p.kind is not ParamKind.VARIADIC]
         listed = ", ".join(map(repr, names))
+        stray = [name for name in kwargs if name not in self.arg_names and name not in NAMES]
+        hint = f"; {stray[0]!r}, which was given, is none of them{did_you_mean(stray[0], names)}" if stray else ""
         return TypeError(f"{self.__name__}() missing {len(names)} required argument{'s' if len(names) != 1 else ''}: "
-                         f"{listed}; its parameters are {', '.join(self.arg_names)}")
+                         f"{listed}; its parameters are {', '.join(self.arg_names)}{hint}")
 
     # -- compiling --------------------------------------------------------------------------------------------------
 
@@ -237,12 +272,37 @@ class JITFunction(SourceFunction, KernelInterface):
         written, names = self._entry(values, given, split).written, self.slot_names(split)
         return frozenset(names[slot] for slot in written.params), written.anything
 
-    def _compiled(self, values: Sequence[Any], given: Mapping[str, Any], split: Split) -> CompiledKernel:
-        """The kernel for these arguments, from the cache or compiled now."""
+    def _compiled(self, values: Sequence[Any], given: Mapping[str, Any], split: Split,
+                  warmup: bool = False) -> CompiledKernel | None:
+        """The kernel for these arguments, from the cache or compiled now; None if a hook wants no compilation."""
         entry = self._entry(values, given, split)
         facts = facts_of(split.pointers, entry.written)
         kernel = entry.kernels.get(facts)
-        return kernel if kernel is not None else self._finished(entry, facts, values, split)
+        if kernel is not None:
+            return kernel
+        if not HOOKS.watches_compilations:
+            return self._finished(entry, facts, values, split)
+        told = self._told(split, values, given, warmup)
+        if HOOKS.before_compiling(told):
+            return None
+        kernel = self._finished(entry, facts, values, split)
+        HOOKS.after_compiling(told)
+        return kernel
+
+    def _told(self, split: Split, values: Sequence[Any], given: Mapping[str, Any], warmup: bool) -> Mapping[str, Any]:
+        """What the hooks of the compiler are told of a compilation."""
+        key, options = self._key(split, given), self.options(given)
+        rules = self.specializer.rules
+        signature = {r.name: "constexpr" if a[0] == "=" else a.removesuffix("D") if isinstance(a, str) else a
+                     for r, a in zip(rules, split.atoms, strict=True)}
+        constants = {r.name: v for r, a, v in zip(rules, split.atoms, values, strict=True) if a[0] == "="}
+        chosen = {name: getattr(options, name) for name in ("num_warps", "num_ctas", "num_stages", "enable_fp_fusion")}
+        name = self._kernel_name(split, values)
+        shown = ", ".join(f"{n}: {t}" for n, t in signature.items())
+        return {"key": repr(key), "repr": f"{name}[{', '.join(f'{n}: {v}' for n, v in chosen.items())}]({shown})",
+                "fn": JitFunctionInfo(self.fn.__module__, self.__name__, self),
+                "compile": {"key": repr(key), "signature": signature, "constants": constants, **chosen},
+                "is_manual_warmup": warmup}
 
     def _entry(self, values: Sequence[Any], given: Mapping[str, Any], split: Split) -> Entry:
         """What is known of these arguments' key."""
@@ -267,7 +327,7 @@ class JITFunction(SourceFunction, KernelInterface):
             signature = self.specializer.signature(split.atoms, values, False, False)
             build = Build(self, signature, self.options(given), dependencies(self, values), DEVICES.cpu(settings),
                           DEVICES.store(settings), lambda: DEVICES.compiler_key(settings),
-                          reads=not settings["always_compile"], check=settings["check"])
+                          reads=not settings["always_compile"], check=settings["verify"])
             entry = self._entries[key] = Entry(build)
             names = self.specializer.slot_names(split.atoms)
             self.found_written.update(names[slot] for slot in entry.written.params)
@@ -279,8 +339,9 @@ class JITFunction(SourceFunction, KernelInterface):
                 return entry.kernels[facts]
             build = entry.build
             code = build.code(*facts, dump=self._dump(self.settings()))
-            kernel = CompiledKernel(code, build.target, build.options, self.specializer, split.atoms, facts,
-                                    entry.written, self._kernel_name(split, values))
+            with HOOKS.loading(code.name, code.binary):
+                kernel = CompiledKernel(code, build.target, build.options, self.specializer, split.atoms, facts,
+                                        entry.written, self._kernel_name(split, values))
             entry.kernels[facts] = kernel
             return kernel
 
@@ -312,6 +373,11 @@ class JITFunction(SourceFunction, KernelInterface):
         overridden = knobs.overrides()
         return bool(overridden["interpret"] if "interpret" in overridden else self._settings["interpret"])
 
+    def checks(self) -> bool:
+        """Whether a launch that does not say `check=` runs in checked mode now."""
+        overridden = knobs.overrides()
+        return bool(overridden["check"] if "check" in overridden else self._settings["check"])
+
     def _interpret(self, grid: Grid, values: Sequence[Any], given: Mapping[str, Any], split: Split) -> None:
         signature = self.specializer.signature(split.atoms, values, False, False)
         names = self.slot_names(split)
@@ -332,6 +398,11 @@ class JITFunction(SourceFunction, KernelInterface):
     @cached_property
     def arg_names(self) -> list[str]:
         return [p.name for p in self.params]
+
+    @cached_property
+    def signature(self) -> inspect.Signature:
+        """The parameters as `inspect` describes them."""
+        return inspect.signature(self.fn)
 
     @cached_property
     def _is_variadic(self) -> bool:
@@ -367,7 +438,7 @@ class JITFunction(SourceFunction, KernelInterface):
         Python pickles a function by its name, under which there is the kernel: so torch takes `fn` out before.
         """
         of_this_process = {"_settings", "_entries", "_lock", "_native", "_is_used_again", "_is_read", "_bind",
-                           "specializer", "_eager", "_parsed"}
+                           "pre_run_hooks", "specializer", "_eager", "_parsed"}
         known = {"params": self.params, "arg_names": self.arg_names, "_src": self.src} if self.fn is not None else {}
         return {name: value for name, value in {**self.__dict__, **known}.items() if name not in of_this_process}
 
@@ -392,9 +463,13 @@ def _bind_in_python(kernel: JITFunction, grid: Any) -> Callable[..., CompiledKer
     """What `kernel[grid]` gives where no native launcher does, or not yet."""
     def launch(*args: Any, **kwargs: Any) -> CompiledKernel | None:
         bind = kernel._bind
-        if bind is not _bind_in_python:     # the kernel has been launched since
-            return bind(kernel, grid)(*args, **kwargs)
-        return kernel.launch_slowly(grid, -1, *args, **kwargs)
+        try:
+            if bind is not _bind_in_python:     # the kernel has been launched since
+                return bind(kernel, grid)(*args, **kwargs)
+            return kernel.launch_slowly(grid, -1, *args, **kwargs)
+        except TritonError as error:
+            cut_own_frames(error)
+            raise
 
     return launch
 

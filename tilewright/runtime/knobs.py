@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from tilewright.runtime import hooks
+from tilewright.runtime.hooks import CHAINS, HOOKS, SINGLES
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +55,13 @@ TABLE: Mapping[str, Knob] = MappingProxyType({k.name: k for k in (
     Knob("host", ("TILEWRIGHT_HOST",), str, "", False,
          "How kernels are loaded and run on the CPU: linux (own threads and loader), portable (Python threads and "
          "llvmlite's loader), or empty for the best of them."),
+    Knob("cpu", ("TILEWRIGHT_CPU",), str, "", True,
+         "Instructions that compiled code may use: x86-64, x86-64-v2, avx2, avx512, or empty for all of this machine."),
     Knob("timeout", ("TILEWRIGHT_TIMEOUT",), float, 0.0, False,
          "Seconds after which a launch on the CPU is ended with an error; 0 is no limit."),
-    Knob("check", ("TILEWRIGHT_CHECK",), int, 1, False,
+    Knob("check", ("TILEWRIGHT_CHECK",), bool, False, False,
+         "Run kernels in checked mode, in which every access to memory is tested (`kernel[grid](..., check=True)`)."),
+    Knob("verify", ("TILEWRIGHT_VERIFY",), int, 1, False,
          "IR verification: 0 none, 1 after the frontend and before code generation, 2 after every pass."),
     Knob("dump", ("TILEWRIGHT_KERNEL_DUMP", "TRITON_KERNEL_DUMP"), bool, False, False,
          "Write every stage of each compiled kernel into `dump_dir`.", "compilation.dump_ir"),
@@ -173,11 +177,15 @@ def _check(name: str, value: Any) -> None:
         raise TypeError(f"knob {name} takes {kind.__name__}, not {type(value).__name__}")
 
 
+_HOOK_NAMES = (*CHAINS, *SINGLES)
+
+
 class Group:
     """Knobs under the names that triton has for them: `knobs.runtime.debug`.
 
     Reading gives what counts here and now; assigning overrides it in the current context (`assign`), deleting ends
-    that; `with group.scope():` ends at its end what is assigned inside.
+    that; `with group.scope():` ends at its end what is assigned inside.  `knobs.runtime` has the hooks as well, which
+    hold for the whole process (`runtime.hooks`).
     """
 
     def __init__(self, name: str) -> None:
@@ -191,28 +199,31 @@ class Group:
         name: str = self._own[attribute]
         return name
 
+    def _is_hook(self, attribute: str) -> bool:
+        return self._name == "runtime" and attribute in _HOOK_NAMES
+
     def __getattr__(self, attribute: str) -> Any:
-        if attribute in hooks.NAMES.get(self._name, ()):
-            return hooks.NoHooks(f"{self._name}.{attribute}")
-        return read(self._knob(attribute))
+        return HOOKS.get(attribute) if self._is_hook(attribute) else read(self._knob(attribute))
 
     def __setattr__(self, attribute: str, value: Any) -> None:
-        if attribute in hooks.NAMES.get(self._name, ()):
-            if value is not None and not isinstance(value, hooks.NoHooks):
-                hooks.refuse(f"{self._name}.{attribute}")
-            return
-        assign(self._knob(attribute), value)
+        if self._is_hook(attribute):
+            HOOKS.set(attribute, value)
+        else:
+            assign(self._knob(attribute), value)
 
     def __delattr__(self, attribute: str) -> None:
-        unassign(self._knob(attribute))
+        if self._is_hook(attribute):
+            HOOKS.set(attribute, None)
+        else:
+            unassign(self._knob(attribute))
 
     def __dir__(self) -> list[str]:
-        return sorted((*self._own, "scope"))
+        return sorted((*self._own, *(_HOOK_NAMES if self._name == "runtime" else ()), "scope"))
 
     @contextmanager
     def scope(self) -> Iterator[None]:
         """Undo at the end what is assigned inside."""
-        with scope():
+        with scope(), HOOKS.scope():
             yield
 
 

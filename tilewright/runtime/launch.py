@@ -15,6 +15,7 @@ from tilewright.analysis.written import Written
 from tilewright.language.options import Options
 from tilewright.runtime.arguments import CPU, ELEMENTS, Pointer
 from tilewright.runtime.grid import Grid, normalise
+from tilewright.runtime.hooks import HOOKS, LazyDict
 from tilewright.runtime.resources import KernelResources, fast_memory_of
 from tilewright.runtime.specialize import Atom, Specializer
 from tilewright.targets.base import CodeObject, LoadedKernel, Target
@@ -177,7 +178,8 @@ class CompiledKernel(KernelResources):
         if (self.facts.disjoint and not facts.disjoint) or (facts.wide and not self.facts.wide):
             raise ValueError(f"{self.name}: these tensors overlap or are larger than those it was compiled for; "
                              "launch the @jit function instead")
-        self.launch(grid, split.slots, split.pointers)
+        with HOOKS.launching(LazyDict({"name": self.name, "function": self, "stream": None})):
+            self.launch(grid, split.slots, split.pointers)
         return self
 
     def __repr__(self) -> str:

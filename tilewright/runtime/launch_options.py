@@ -19,7 +19,7 @@ _GPU_ONLY: Mapping[str, tuple[type, ...]] = {
     "launch_cooperative_grid": (bool,), "launch_pdl": (bool,), "warp_size": (int,), "ptx_version": (int,),
     "max_num_imprecise_acc_default": (int,), "arch": (str, int), "extern_libs": (dict, tuple),
 }
-NAMES = frozenset({"num_warps", "num_stages", "num_ctas", "maxnreg", "debug", "sanitize_overflow",
+NAMES = frozenset({"check", "num_warps", "num_stages", "num_ctas", "maxnreg", "debug", "sanitize_overflow",
                    "enable_fp_fusion", "default_dot_input_precision", *_GPU_ONLY})
 
 
@@ -30,6 +30,18 @@ def unknown_keyword(kernel: str, name: str, parameters: Iterable[str]) -> KeyErr
     hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"parameters and options: {', '.join(known)}"
     return UnknownKeywordError(f"Keyword argument {name} was specified but unrecognised (in a launch of {kernel}); "
                                f"{hint}")
+
+
+def is_checked(given: Mapping[str, Any], setting: bool) -> bool:
+    """Whether a launch with these options runs in checked mode; `setting` is the knob's."""
+    check = given.get("check")
+    return setting if check is None else bool(check)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """"; did you mean 'x'?" with the name that is most like `name`, or nothing."""
+    near = difflib.get_close_matches(name, list(known), 1)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 class UnknownKeywordError(KeyError):
@@ -75,7 +87,7 @@ def make_options(kernel: str, given: Mapping[str, Any], debug: bool | None, sett
     if settings["allow_non_constexpr_globals"]:
         extra.append(("allow_non_constexpr_globals", True))
     for name, value in given.items():
-        if value is None:
+        if value is None or name == "check":        # how to run, not what to compile: runtime/checked.py
             continue
         _check(kernel, name, value)
         if name in _GPU_ONLY:

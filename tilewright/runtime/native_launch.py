@@ -61,6 +61,7 @@ class NativeLauncher:
         self._options: dict[tuple[str, ...], int] = {}
         self._specs: dict[bytes, Learned] = {}
         self._keeps = (slow, _fail, overrides, nothing)
+        self._nothing = nothing
         self._name_words = words([id(name) for name in self._names])
         self._meta_values = words([0] * len(params))
         self._state = words([0] * (Launcher.SIZE // WORD))
@@ -82,6 +83,10 @@ class NativeLauncher:
         meta = self._state[Launcher.META // WORD]
         if meta:
             ctypes.pythonapi.Py_DecRef(ctypes.c_void_p(meta))
+
+    def pause(self, paused: bool) -> None:
+        """Leave every launch to Python, or end that: native code launches only where no knob is overridden."""
+        self._state[Launcher.NOTHING // WORD] = 0 if paused else id(self._nothing)
 
     def learn_shape(self, positional: int, names: tuple[str, ...]) -> None:
         """Know launches with so many arguments by position and these by name, in this order."""

@@ -10,16 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from tilewright.compile import lower
 from tilewright.interpret import batched
 from tilewright.interpret.memory import Memory
-from tilewright.ir import fp
-from tilewright.ir.types import Pointer, Scalar, Type, storage_dtype
 from tilewright.passes import standard
 from tilewright.passes.manager import run_passes
 from tilewright.runtime import knobs
+from tilewright.runtime.checked import number
 from tilewright.runtime.grid import normalise
 from tilewright.runtime.jit import JITFunction
 from tilewright.runtime.launch import check_devices, check_writable, facts_of
@@ -28,7 +25,7 @@ ENGINES = ("cpu", "eager", "batched", "batched-passes")
 
 
 def launch(engine: str, kernel: JITFunction, grid: Any, *args: Any, **kwargs: Any) -> None:
-    """Launch `kernel` on one of `ENGINES`."""
+    """Launch `kernel` on one of `ENGINES`, or `checked`: in checked mode."""
     if engine == "cpu":
         with knobs.scope(interpret=False):
             kernel[grid](*args, **kwargs)
@@ -37,6 +34,9 @@ def launch(engine: str, kernel: JITFunction, grid: Any, *args: Any, **kwargs: An
             kernel[grid](*args, **kwargs)
     elif engine in ("batched", "batched-passes"):
         run_batched(kernel, grid, args, kwargs, with_passes=engine == "batched-passes")
+    elif engine == "checked":
+        with knobs.scope(check=True):
+            kernel[grid](*args, **kwargs)
     else:
         raise ValueError(f"no engine {engine!r}; there are {', '.join(ENGINES)}")
 
@@ -58,13 +58,3 @@ def run_batched(kernel: JITFunction, grid: Any, args: Sequence[Any], kwargs: Map
     numbers = [number(slot, v.type) for slot, v in zip(split.slots, module.entry.params, strict=True)]
     memory = Memory([p.extent(names[slot]) for slot, p in split.pointers], keep=args)
     batched.run(module, sizes, numbers, memory, write=write)
-
-
-def number(pattern: int, kind: Type) -> Any:
-    """The number that a slot's 64-bit pattern stands for, as the batched interpreter takes it."""
-    if isinstance(kind, Pointer) or (isinstance(kind, Scalar) and kind.is_int):
-        return pattern
-    assert isinstance(kind, Scalar)
-    dtype = storage_dtype(kind)
-    bits = np.array([pattern & ((1 << 8 * dtype.itemsize) - 1)], f"u{dtype.itemsize}").view(dtype)
-    return float(fp.decode(bits, kind)[0])

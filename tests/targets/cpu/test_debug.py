@@ -3,10 +3,14 @@
 import numpy as np
 import pytest
 
+from tests.departures import differs
 from tests.targets.cpu.harness import F32, I32, both, kernel, ptr, run_cpu
 from tilewright.diagnostics import KernelAssertionError, Location
 
 
+@differs("Prints are whole and in order", topic="Errors and debugging",
+         peer="Lines of threads and programs mix, elements may come twice or not at all.",
+         ours="A line an element, each once, in the order of the program; a program's lines stay together.")
 def test_prints_show_tiles_scalars_and_bools(capfd):
     def body(b, x):
         v = b.load(b.at(x, b.iota(3)))

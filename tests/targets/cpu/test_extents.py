@@ -8,6 +8,7 @@ import pytest
 
 import tilewright as triton
 import tilewright.language as tl
+from tests.departures import differs
 from tilewright import knobs
 from tilewright.diagnostics import OutOfBoundsError
 from tilewright.testing.engines import launch
@@ -35,6 +36,10 @@ def copy(x, out, n, OFF: tl.constexpr, B: tl.constexpr):
     tl.store(out + i, v, mask=i < n)
 
 
+@differs("Accesses outside of a tensor are errors", topic="Memory",
+         peer="They read and write foreign memory, or end the process.",
+         ours="`OutOfBoundsError` with argument, element, program and line, and the store is not done. Compiled CPU "
+              "code tests tiles against the extents of the arguments; `TILEWRIGHT_CHECK_BOUNDS=0` turns that off.")
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("offset, index, program", [
     (100_000_000, 100_000_000, 0), (-1, -1, 0), (105, 1000, 6), (10**12, 10**12, 0), (-(2**40), -(2**40), 0)])
@@ -63,6 +68,7 @@ def fill(out, n, start, B: tl.constexpr):
     tl.store(out + start + i, i.to(tl.float32) + 1, mask=i < n)
 
 
+@differs("Accesses outside of a tensor are errors")
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("n, start, index", [(64, 41, 100), (10, 95, 100), (60, -4, -4), (1, 100, 100), (1, -1, -1)])
 def test_a_store_out_of_bounds_writes_nothing(engine, n, start, index):
@@ -398,3 +404,37 @@ def test_many_violations_at_once_give_one_error():
     error = caught("cpu", copy, (4000,), x, out, 128 * 4000, 0, 128)
     assert error.elements == range(10) and error.index in range(10, 128 * 4000)
     assert ctypes.sizeof(ctypes.c_void_p) == 8
+
+
+def test_launches_by_native_code_are_tested():
+    """Extents travel with each launch, also one that Python does not see."""
+    x, out = np.arange(1000, dtype=np.float32), np.zeros(1000, np.float32)
+    run = copy[(7,)]
+    for _ in range(6):
+        run(x, out, 896, 104, 128)
+    for short in (x[:999], x[4:]):
+        with pytest.raises(OutOfBoundsError) as info:
+            run(short, out, 896, 104, 128)
+        assert info.value.argument == "x" and info.value.program == (6, 0, 0)
+        run(x, out, 896, 104, 128)
+    np.testing.assert_array_equal(out[:896], x[104:])
+    torch = pytest.importorskip("torch")
+    t, o = torch.arange(1000.0), torch.zeros(1000)
+    for _ in range(6):
+        run(t, o, 896, 104, 128)
+    with pytest.raises(OutOfBoundsError, match="element 999 of 'x', whose elements 0 to 998"):
+        run(t[:999], o, 896, 104, 128)
+
+
+@triton.jit
+def only_element(x, out, i):
+    one = tl.load(x + i + tl.arange(0, 1))
+    tl.store(out, tl.reshape(one, ()))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_tile_of_one_element_that_becomes_a_scalar(engine):
+    x, out = np.arange(4, dtype=np.float64), np.zeros(1)
+    launch(engine, only_element, (1,), x, out, 3)
+    assert out[0] == 3
+    assert caught(engine, only_element, (1,), x, out, 10**9).index == 10**9

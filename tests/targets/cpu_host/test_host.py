@@ -11,6 +11,7 @@ import threading
 import numpy as np
 import pytest
 
+from tests.departures import differs
 from tests.targets.cpu_host.kernels import KINDS, WAITS, counted, fail_at, kernel, make, wait_for_cancel, word
 from tilewright.diagnostics import KernelAssertionError
 from tilewright.targets.llvm.types import DOUBLE, FLOAT, I32, I64, PTR, constant
@@ -131,6 +132,7 @@ def printing_kernel():
         {"prefix": "here", "hex": False, "signed": [], "types": []}])
 
 
+@differs("Prints are whole and in order")
 def test_prints_of_a_program_are_whole_and_in_order(host, capsys):
     host.load(printing_kernel()).launch((3, 2, 1), (0,))
     lines = capsys.readouterr().out.splitlines()
@@ -239,6 +241,9 @@ INTERRUPTED = """
 """
 
 
+@differs("A launch can be ended", topic="Launching and tuning",
+         peer="A kernel that does not end hangs its GPU.",
+         ours="Ctrl-C ends it, and `TILEWRIGHT_TIMEOUT` with an error that names a program and the line.")
 @pytest.mark.skipif(sys.platform == "win32", reason="sends a POSIX signal")
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("polls", [True, False])
@@ -253,6 +258,7 @@ def test_ctrl_c(kind, threads, polls):
     assert child.returncode == 0, child.stderr
 
 
+@differs("A launch can be ended")
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("from_main", [True, False])
 def test_time_limit_of_an_endless_loop(kind, threads, from_main):

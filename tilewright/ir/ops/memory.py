@@ -69,9 +69,11 @@ def _load(call: Call) -> tuple[Array, ...]:
     return (call.machine.load(call.args[0], mask, other, element_of(call.result_types[0])),)
 
 
+# `padded` says that zero is what the program wants where the mask is false: a block beyond the end of its array
 _HINTS = (Attribute("cache", Cache, Cache.NONE, required=False),
           Attribute("eviction", Eviction, Eviction.NORMAL, required=False),
-          Attribute("volatile", bool, False, required=False))
+          Attribute("volatile", bool, False, required=False),
+          Attribute("padded", bool, False, required=False))
 TABLE.add(OpRow("load", (Operand("pointer"), Operand("mask", optional=True), Operand("other", optional=True)),
                 _infer_load, _load, "elements at `pointer`; where the mask is false `other`, else zero",
                 "semantics of tl.load", attributes=_HINTS, effects=Effect.READS))

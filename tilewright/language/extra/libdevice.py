@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tilewright.ir.ops import TABLE
 from tilewright.language import comparison, operators
 from tilewright.language import math as tl_math
 from tilewright.language.broadcasting import broadcast_all
@@ -169,16 +170,17 @@ def _table() -> dict[str, Builtin]:
     for name in ("exp", "exp2", "log", "log2", "sin", "cos", "tanh", "sqrt", "rsqrt", "erf", "floor", "ceil", "tan",
                  "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "exp10", "expm1", "log10", "log1p",
                  "cbrt"):
-        add(name, 1, f"{name}(x), as tl.{name} where `tl` has it.", _op(name))
+        add(name, 1, f"{name}(x): {TABLE[name].doc}.", _op(name))
     for name in ("pow", "atan2", "hypot"):
-        add(name, 2, f"{name} of C.", _op(name))
+        add(name, 2, f"C's {name}: {TABLE[name].doc}.", _op(name))
     for name, op in (("fast_expf", "exp"), ("fast_logf", "log"), ("fast_log2f", "log2"), ("fast_sinf", "sin"),
                      ("fast_cosf", "cos"), ("fast_tanhf", "tanh"), ("fast_tanf", "tan"), ("fast_exp10f", "exp10"),
                      ("fast_log10f", "log10")):
         add(name, 1, f"{op}(x) of fp32; no rougher than libdevice.{op}.", _op(op), (float32,))
-    for name, op in (("add_rn", "add_f"), ("sub_rn", "sub_f"), ("mul_rn", "mul_f"), ("div_rn", "div_rn"),
-                     ("fmod", "rem_f")):
-        add(name, 2, f"The IEEE operation `{op}`.", _op(op))
+    for name, op, sign in (("add_rn", "add_f", "+"), ("sub_rn", "sub_f", "-"), ("mul_rn", "mul_f", "*"),
+                           ("div_rn", "div_rn", "/")):
+        add(name, 2, f"x {sign} y, correctly rounded.", _op(op))
+    add("fmod", 2, "The exact remainder of x / y truncated; it has the sign of x.", _op("rem_f"))
     add("fast_powf", 2, "pow of fp32.", _op("pow"), (float32,))
     add("fast_dividef", 2, "x / y of fp32.", _op("div_f"), (float32,))
     for name in ("fma", "fma_rn"):

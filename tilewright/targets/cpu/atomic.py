@@ -2,7 +2,7 @@
 
 Each lane is one LLVM atomic instruction; what LLVM has none for (floats: our rows' own rounding, NaN and -0 rules) is
 a loop around a compare-and-swap of the bits.  Loads that are needed later are read before, those of later ops after.
-Before: see `fuse`.  After: the old values, a scalar or a tile in scratch.  Tests: tests/targets/cpu/test_atomic.py.
+Before: see `fuse`.  After: the old values, a scalar or a tile in scratch.  Tests: tests/conform/test_atomic.py.
 """
 
 from __future__ import annotations

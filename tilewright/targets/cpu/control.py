@@ -16,7 +16,7 @@ from tilewright.ir.node import Block, Op, Value
 from tilewright.ir.types import I32, I64, Tile, shape_of
 from tilewright.targets.cpu.fuse import Walker
 from tilewright.targets.cpu.lanes import Lane
-from tilewright.targets.cpu.polling import poll
+from tilewright.targets.cpu.polling import poll, poll_sometimes
 from tilewright.targets.cpu.state import Binding, Buffer, Virtual
 from tilewright.targets.llvm.types import I64 as LLVM_I64
 from tilewright.targets.llvm.types import Value as LlvmValue
@@ -116,6 +116,7 @@ def lower_for(walker: Walker, op: Op) -> None:
 
     def run(values: tuple[LlvmValue, ...]) -> Sequence[LlvmValue]:
         count, position, *scalars = values
+        poll_sometimes(walker, op, count, trips)
         kernel.bind_scalar(index, position if index.type == I64 else code.cast("trunc", position, LLVM_I64.of("i32")))
         carried.bind(body.args[1:], scalars)
         walker.block(body)
@@ -151,6 +152,9 @@ def _trips(walker: Walker, lower: LlvmValue, upper: LlvmValue, step: LlvmValue) 
     known = integer_value(step)
     if known == 0:
         return zero
+    ends = integer_value(lower), integer_value(upper)
+    if known is not None and ends[0] is not None and ends[1] is not None:
+        return constant(LLVM_I64, len(range(ends[0], ends[1], known)))
     forward = code.fold_icmp("sgt", step, zero)
     up = code.select(forward, code.fold("sub", upper, lower), code.fold("sub", lower, upper))
     size = code.select(forward, step, code.fold("sub", zero, step))

@@ -5,7 +5,7 @@ which combines the lanes 1, 2, 4, ... places before with every lane; then the to
 Else groups of lanes beside it go over the scanned dimension one place after the other.  The left operand of the
 region is always what comes first, so it need not be commutative.  A reverse scan visits the places from the last to
 the first.  The order depends on the shape and on the nest's version alone.
-Before: see `fuse`.  After: a tile in scratch for each input.  Tests: tests/targets/cpu/test_scan.py.
+Before: see `fuse`.  After: a tile in scratch for each input.  Tests: tests/conform/test_scan.py.
 """
 
 from __future__ import annotations

@@ -94,6 +94,7 @@ class Messages:
     prints: list[Mapping[str, Any]] = field(default_factory=list)
     accesses: list[Mapping[str, Any]] = field(default_factory=list)     # those that may leave their extent
     loops: list[Location] = field(default_factory=list)     # those that poll
+    waits: bool = False                                     # it has a `while` loop, which may run for ever
 
 
 def location_record(loc: Location | None) -> Mapping[str, Any] | None:
@@ -116,6 +117,8 @@ class Kernel:
         self.messages = Messages()
         self.context = code.params[3]
         self.scratch_base = self.context_word(3, PTR)
+        self.checks_bounds = True
+        self.tested: set[Op] = set()    # accesses that have been tested on every way to where we are (`extents`)
         self.program: tuple[LlvmValue, ...] = ()       # index along x, y, z as i64, and the linear index
 
     def context_word(self, index: int, t: Any) -> LlvmValue:

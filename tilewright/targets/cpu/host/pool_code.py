@@ -30,8 +30,8 @@ class PoolCode:
         self._declare()
         self._clock()
         self._stopped()
-        self._poll()
         self._release()
+        self._poll()
         self._timed()
         self._solo()
         self._scratch_block()
@@ -95,6 +95,7 @@ class PoolCode:
             n.leave()
 
         n.when(n.both(n.is_("ne", deadline, 0), n.is_("uge", now, deadline)), too_late)
+        n.call("release", frame)        # a launch that was thought to be short is a long one
         lock = n.call("PyGILState_Ensure")
         failed = n.call("PyErr_CheckSignals")
         n.call("PyGILState_Release", lock)

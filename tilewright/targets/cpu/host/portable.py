@@ -4,7 +4,7 @@ A kernel is `void entry(ptr slots, i64 first, i64 last, ptr context)` and runs t
 context is 16 words: grid x, y, z; scratch; status; print callback; cancel word; the rest is reserved.
 Before: a `CodeObject` of the cpu target.  After `launch`: every program has run, or an error has been raised and no
 thread is in the kernel any more.  Any number of Python threads may launch at once.
-Tests: tests/targets/cpu_host/test_portable.py.
+Tests: tests/targets/cpu_host/.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class PortableKernel(LoadedKernel):
 
     `metadata["polls_cancel"]` says that the code has `while` loops, which poll the cancel word: launched from the main
     thread or with a time limit, such a kernel runs on pool threads alone, so that its caller can look at Ctrl-C and
-    the clock meanwhile.
+    the clock meanwhile.  So does one with long `for` loops (`metadata["loops"]`), until its programs prove short.
     """
 
     def __init__(self, host: PortableHost, loaded: Any, metadata: Mapping[str, Any]) -> None:
@@ -117,6 +117,7 @@ class PortableKernel(LoadedKernel):
         self._scratch_bytes = int(metadata.get("scratch_bytes", 0))
         self._reports = Reports(metadata)
         self._polls = bool(metadata.get("polls_cancel", False))
+        self._has_loops = bool(metadata.get("loops", ()))
         self._frames: list[Frame] = []
         self.ns_per_program = 0.0     # of the last launch; decides where the next one runs, never what it computes
 
@@ -148,7 +149,8 @@ class PortableKernel(LoadedKernel):
 
     def _run(self, grid: tuple[int, int, int], total: int, arguments: Any, frame: Frame) -> None:
         threads, worth = self.host.threads, self.host.worth_help_ns
-        if self._polls and (frame.deadline or threading.current_thread() is threading.main_thread()):
+        may_be_long = self._polls or (self._has_loops and not 0 < self.ns_per_program * total < SLICE_NS)
+        if may_be_long and (frame.deadline or threading.current_thread() is threading.main_thread()):
             _SharedRun(self, grid, (0, total), min(threads, total), arguments, frame, leads=False).run()
             return
         first, known = 0, self.ns_per_program > 0
@@ -246,10 +248,14 @@ class _SharedRun:
             raise self._error
 
     def _lead(self) -> None:
+        self._work(0, self._frame)
+
+    def _work(self, place: int, frame: Frame) -> None:
+        """Run what this place's range and the others' have left, and note what a program cost."""
         elapsed = done = 0
-        while not self._frame.stopped and (part := self._ranges.claim(0)):
+        while not self._frame.stopped and (part := self._ranges.claim(place)):
             start = time.perf_counter_ns()
-            self._kernel.entry(self._arguments, *part, self._frame.address)
+            self._kernel.entry(self._arguments, *part, frame.address)
             self._frame.look_at_clock()
             elapsed += max(1, time.perf_counter_ns() - start - _CALL_NS)
             done += part[1] - part[0]
@@ -263,8 +269,7 @@ class _SharedRun:
         try:
             frame = self._kernel.take_frame()
             frame.prepare(self._grid, self._frame.words[5], self._frame)
-            while not self._frame.stopped and (part := self._ranges.claim(place)):
-                self._kernel.entry(self._arguments, *part, frame.address)
+            self._work(place, frame)
             self._kernel.give_back(frame)
         except BaseException as error:      # no memory for scratch: the launch fails, the thread lives on
             self._frame.cancel()

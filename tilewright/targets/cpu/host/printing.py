@@ -1,6 +1,6 @@
 """The print callback's side of `tl.device_print`: operands from memory, lines by `interpret.printing`.
 
-Tests: tests/targets/cpu_host/test_portable.py.
+Tests: tests/targets/cpu_host/.
 """
 
 from __future__ import annotations

@@ -1,0 +1,105 @@
+"""How a launch gets into checked mode, and that it does what the others do."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import tilewright as triton
+import tilewright.language as tl
+
+
+@triton.jit
+def neighbours(x, out, n, B: tl.constexpr):
+    offs = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(out + offs, tl.load(x + offs + 1), mask=offs < n)
+
+
+@triton.jit
+def named_check(x, out, check):
+    tl.store(out, tl.load(x) + check)
+
+
+@triton.jit
+def speaks(x, B: tl.constexpr):
+    tl.device_print("x", tl.load(x + tl.program_id(0) * B + tl.arange(0, B)))
+
+
+def arrays():
+    # the buffer is longer than the argument, so that compiled code without bounds reads nothing foreign
+    return np.arange(65, dtype=np.float32)[:64], np.zeros(64, np.float32)
+
+
+def test_by_keyword_and_by_knob():
+    x, out = arrays()
+    with pytest.raises(triton.OutOfBoundsError):
+        neighbours[(2,)](x, out, 64, B=32, check=True)
+    with pytest.raises(triton.OutOfBoundsError), triton.knobs.scope(check=True):
+        neighbours[(2,)](x, out, 64, B=32)
+    with triton.knobs.scope(check=True, check_bounds=False):
+        neighbours[(2,)](x, out, 64, B=32, check=False)
+
+
+def test_a_launch_that_was_compiled_before():
+    """Native launchers, which take over after some launches, leave checked ones alone."""
+    x, out = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    for _ in range(5):
+        neighbours[(1,)](x, out, 32, B=32)
+        neighbours[(1,)](x, out, 32, B=32, check=False)
+    assert neighbours[(1,)](x, out, 32, B=32, check=True) is None
+    with pytest.raises(triton.OutOfBoundsError):
+        neighbours[(2,)](x, out, 64, B=32, check=True)
+    with pytest.raises(triton.OutOfBoundsError), triton.knobs.scope(check=True):
+        neighbours[(2,)](x, out, 64, B=32)
+
+
+def test_a_parameter_named_check():
+    x, out = np.ones(1, np.float32), np.zeros(1, np.float32)
+    named_check[(1,)](x, out, 3)
+    assert out[0] == 4
+
+
+def test_by_environment(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text("""
+import numpy as np
+import tilewright as triton
+import tilewright.language as tl
+
+@triton.jit
+def all_store(out):
+    tl.store(out, tl.program_id(0))
+
+all_store[(4,)](np.zeros(1, np.int32))
+""")
+    environment = {"TILEWRIGHT_CHECK": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    run = subprocess.run([sys.executable, str(program)], env=environment, capture_output=True, text=True,
+                         timeout=60)
+    assert run.returncode and "tilewright.diagnostics.DataRaceError" in run.stderr and "program.py:8" in run.stderr
+    assert "interpret/" not in run.stderr       # no frame of the checker
+
+
+def test_prints_are_shown(capsys):
+    speaks[(2,)](np.arange(4, dtype=np.int32), B=2, check=True)
+    assert len(capsys.readouterr().out.splitlines()) == 4
+
+
+def test_read_only_arrays_and_empty_grids():
+    x, out = arrays()
+    out.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        neighbours[(1,)](x, out, 4, B=4, check=True)
+    neighbours[(0,)](x, x.copy(), 4, B=4, check=True)
+
+
+def test_errors_can_be_pickled():
+    import pickle
+    with pytest.raises(triton.OutOfBoundsError):
+        neighbours[(2,)](*arrays(), 64, B=32, check=True)
+    out = np.zeros(16, np.float32)
+    with pytest.raises(triton.FootprintError) as caught:
+        neighbours[(2,)](out[::2], out.copy(), 4, B=4, check=True)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert str(again) == str(caught.value) and again.index == caught.value.index

@@ -1,0 +1,138 @@
+"""What Python prints below an error in a kernel: the user's frames, and none of the compiler's."""
+
+import sys
+import traceback
+
+import numpy as np
+import pytest
+
+import tilewright as triton
+import tilewright.language as tl
+from tilewright.diagnostics import CompilationError, InternalError, OutOfBoundsError
+from tilewright.language.errors import LanguageError
+from tilewright.runtime import knobs
+
+pytestmark = pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 adds the frames again")
+
+
+@triton.jit
+def narrow(x):
+    return x + tl.arange(0, 4)
+
+
+@triton.jit
+def shapes(x_ptr, n):
+    y = narrow(tl.arange(0, 16))
+    tl.store(x_ptr, y + n)
+
+
+@triton.jit
+def misspelt(x_ptr, n):
+    offsets = tl.arange(0, 16)
+    tl.store(x_ptr + offsets, n, mask=offset < n)  # noqa: F821
+
+
+@triton.jit
+def one_sided(x_ptr, n):
+    if n > 100:
+        q = 1
+    tl.store(x_ptr, n + q)
+
+
+@triton.jit
+def outside(x_ptr, n):
+    tl.store(x_ptr + n, n)
+
+
+@triton.jit
+def endless(x_ptr, n):
+    endless(x_ptr, n)
+
+
+@triton.constexpr_function
+def refuses(n):
+    raise ValueError(f"not {n}")
+
+
+@triton.jit
+def calls_python(x_ptr, n):
+    tl.store(x_ptr, refuses(3))
+
+
+@triton.heuristics({"C": lambda args: args["n"]})
+@triton.jit
+def by_rule(x_ptr, n, C: tl.constexpr):
+    tl.store(x_ptr, missing)  # noqa: F821
+
+
+@triton.autotune([triton.Config({"B": 16}), triton.Config({"B": 32})], key=[])
+@triton.jit
+def tuned(x_ptr, n, B: tl.constexpr):
+    tl.store(x_ptr, missing)  # noqa: F821
+
+
+# kernel: the error; what stands in its message; the functions whose frames show when it is interpreted
+KERNELS = {
+    shapes: (CompilationError, "16 and 4", ["shapes", "narrow"]),
+    misspelt: (CompilationError, "did you mean offsets?", ["misspelt"]),
+    one_sided: (CompilationError, "holds, and has no value otherwise", ["one_sided"]),
+    outside: (OutOfBoundsError, "element 99", ["outside"]),
+    endless: (CompilationError, "so the recursion never ends", ["endless", "endless"]),
+    calls_python: (CompilationError, "ValueError: not 3", ["calls_python"]),
+    by_rule: (CompilationError, "missing is not defined", ["by_rule"]),
+    tuned: (CompilationError, "missing is not defined", ["tuned"]),
+}
+
+
+def raised(kernel, engine):
+    with knobs.scope(interpret=engine == "eager"), pytest.raises(Exception) as caught:
+        kernel[(1,)](np.zeros(16, np.float32), 99)
+    return caught.value
+
+
+def frames(error):
+    return [(f.filename, f.name) for f in traceback.extract_tb(error.__traceback__)]
+
+
+@pytest.mark.parametrize("engine", ["cpu", "eager"])
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.__name__)
+def test_only_frames_of_the_user(kernel, engine):
+    kind, text, interpreted = KERNELS[kernel]
+    error = raised(kernel, engine)
+    assert type(error) is kind and text in str(error)
+    assert frames(error) == [(__file__, name) for name in ["raised", *(interpreted if engine == "eager" else [])]]
+    shown = "".join(traceback.format_exception(error))
+    assert "tilewright/" not in shown and len(shown.splitlines()) < 30
+
+
+@pytest.mark.parametrize("engine", ["cpu", "eager"])
+def test_the_cause_stays_and_shows_no_frame_of_ours(engine):
+    for kernel in (shapes, misspelt, one_sided):
+        cause = raised(kernel, engine).__cause__
+        assert isinstance(cause, LanguageError) and frames(cause) == []
+        assert cause.__cause__ is None and cause.__context__ is None
+    cause = raised(calls_python, engine).__cause__
+    assert type(cause) is ValueError and [name for _, name in frames(cause)] == ["refuses"]
+
+
+def test_both_engines_name_the_same_place():
+    for kernel in (misspelt, one_sided, endless):
+        compiled, interpreted = raised(kernel, "cpu"), raised(kernel, "eager")
+        assert compiled.location == interpreted.location
+    assert raised(misspelt, "cpu").message == raised(misspelt, "eager").message
+
+
+def test_a_debugger_finds_the_kernels_variables():
+    trace = raised(outside, "eager").__traceback__
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    assert trace.tb_frame.f_code.co_name == "outside" and int(trace.tb_frame.f_locals["n"]) == 99
+
+
+def test_a_fault_of_ours_keeps_its_frames(monkeypatch):
+    def fault(*_):
+        raise InternalError("broken")
+
+    monkeypatch.setattr(triton.runtime.jit, "dependencies", fault)
+    trace = frames(raised(triton.jit(outside.fn), "cpu"))
+    assert any("tilewright/runtime" in file for file, _ in trace)
