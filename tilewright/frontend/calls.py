@@ -31,6 +31,8 @@ Keywords = Mapping[str, Any]
 def call_value(builder: GraphBuilder, callee: Any, args: Arguments, kwargs: Keywords) -> Any:
     """The value of `callee(*args, **kwargs)`."""
     if isinstance(callee, constexpr):
+        if isinstance(callee.value, types.FunctionType):        # declared as `@tl.constexpr`
+            return _declared_constexpr(callee.value, args, kwargs)
         callee = callee.value
     if is_builtin(callee):
         return from_python(callee.call(builder, args, kwargs))
@@ -100,6 +102,14 @@ def _at_compile_time(callee: Callable[..., Any], args: Arguments, kwargs: Keywor
     plain = [_python(name, i, v) for i, v in enumerate(args)]
     named = {k: _python(name, k, v) for k, v in kwargs.items()}
     return from_python(callee(*first, *plain, **named))
+
+
+def _declared_constexpr(function: types.FunctionType, args: Arguments, kwargs: Keywords) -> Any:
+    """`f(...)` with `f = tl.constexpr(function)`: unlike a constexpr function it gets the constexprs themselves."""
+    given: list[tuple[int | str, Any]] = [*enumerate(args), *kwargs.items()]
+    for which, value in given:
+        _python(function.__name__, which, value)
+    return from_python(function(*args, **kwargs))
 
 
 def _not_callable(callee: Any) -> str:

@@ -251,8 +251,8 @@ class Steps:
     def known(self, name: str, value: Any) -> Any:
         """The value of a name declared `tl.constexpr`."""
         if isinstance(value, tensor):
-            raise LanguageTypeError(f"{name} is declared tl.constexpr, but its value is {type_name(value)}, which is "
-                                    "known only at run time; leave the annotation out")
+            self.builder.warn(f"{name} is declared tl.constexpr, but its value is {type_name(value)}, which is known "
+                              "only at run time; the annotation has no effect, leave it out")
         self.history.assign(name, self.builder.location)
         return from_python(value)
 

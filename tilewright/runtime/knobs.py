@@ -55,6 +55,8 @@ TABLE: Mapping[str, Knob] = MappingProxyType({k.name: k for k in (
     Knob("host", ("TILEWRIGHT_HOST",), str, "", False,
          "How kernels are loaded and run on the CPU: linux (own threads and loader), portable (Python threads and "
          "llvmlite's loader), or empty for the best of them."),
+    Knob("cpu", ("TILEWRIGHT_CPU",), str, "", True,
+         "Instructions that compiled code may use: x86-64, x86-64-v2, avx2, avx512, or empty for all of this machine."),
     Knob("timeout", ("TILEWRIGHT_TIMEOUT",), float, 0.0, False,
          "Seconds after which a launch on the CPU is ended with an error; 0 is no limit."),
     Knob("check", ("TILEWRIGHT_CHECK",), bool, False, False,

@@ -25,11 +25,12 @@ def numbers(size, seed=0):
     return np.random.default_rng(seed).integers(-50, 50, size).astype(np.float32)
 
 
+@pytest.mark.parametrize("size", [128, 512])       # one of them is long enough to have no version of its own when full
 @pytest.mark.parametrize("name,swap", [("cmp_lt_s", False), ("cmp_le_s", False), ("cmp_gt_s", True),
                                        ("cmp_ge_s", True)])
-def test_every_comparison(name, swap):
-    for n in ENDS:
-        both(row(name, swap), (1,), [numbers(128), np.zeros(128, np.float32), np.zeros(2, np.float32), n],
+def test_every_comparison(name, swap, size):
+    for n in [*ENDS, size - 1, size, size + 1]:
+        both(row(name, swap, size=size), (1,), [numbers(size), np.zeros(size, np.float32), np.zeros(2, np.float32), n],
              optimise=(True,))
 
 

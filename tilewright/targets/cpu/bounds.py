@@ -34,6 +34,7 @@ class Assumptions:
         self.facts = Facts()
         self.conditions: list[LlvmValue] = []
         self._bounds: dict[Value, Bounds | None] = {}
+        self._in_type: dict[LlvmValue, int] = {}    # numbers that lie in the range of an integer of so many bits
 
     def bounds(self, value: Value) -> Bounds | None:
         """The least and greatest element of an integer value, as i64 scalars; None if nothing is known."""
@@ -51,6 +52,7 @@ class Assumptions:
                 exact = constant(LLVM_I64, binding.known)
                 return exact, exact
             scalar = self.code.cast("sext", binding.value, LLVM_I64)
+            self._in_type[scalar] = element.bits
             whole = self.code.fold("add", scalar, constant(LLVM_I64, binding.offset))
             return whole, whole
         if not isinstance(binding, Virtual):
@@ -71,8 +73,9 @@ class Assumptions:
         if element == I64:
             return []
         half = 1 << (element.bits - 1)
-        return [self.code.fold_icmp("sge", b[0], constant(LLVM_I64, -half)),
-                self.code.fold_icmp("slt", b[1], constant(LLVM_I64, half))]
+        low, high = (self._in_type.get(v, I64.bits) <= element.bits for v in b)
+        return [*([] if low else [self.code.fold_icmp("sge", b[0], constant(LLVM_I64, -half))]),
+                *([] if high else [self.code.fold_icmp("slt", b[1], constant(LLVM_I64, half))])]
 
     def suppose(self, conditions: Iterable[LlvmValue]) -> bool:
         """Require `conditions`; False (and nothing required) if one of them can never hold."""

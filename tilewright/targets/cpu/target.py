@@ -33,7 +33,7 @@ def vector_bits(machine: Machine) -> int:
 
 
 class CpuTarget(Target):
-    """This machine's CPU, or another one that `machine` names (such code cannot be loaded here).
+    """This machine's CPU, what `cpu` names of it (see `machines`), or another `machine`, for which it only compiles.
 
     `compiler` runs LLVM; by default that is a child process, which all targets share.  `host` is the kind
     of host that runs kernels (see `host.choice`), which stops them after `timeout_s` (0: never) and keeps its own
@@ -44,8 +44,9 @@ class CpuTarget(Target):
 
     def __init__(self, machine: Machine | None = None, threads: int | None = None,
                  compiler: Compiler | None = None, host: str = "", timeout_s: float = 0.0,
-                 store: ObjectStore | None = None) -> None:
+                 store: ObjectStore | None = None, cpu: str = "") -> None:
         self._machine = machine
+        self._cpu = cpu
         self._given_compiler = compiler
         self._host_settings = (host, threads, timeout_s, store)
 
@@ -60,7 +61,8 @@ class CpuTarget(Target):
     def machine(self) -> Machine:
         """The machine that code is generated for; the compiler says what this one is."""
         if self._machine is None:
-            self._machine = self._compiler.host()
+            from tilewright.targets.cpu.machines import named
+            self._machine = named(self._cpu, self._compiler.host())
         return self._machine
 
     def prepare(self) -> None:
