@@ -158,13 +158,14 @@ def read_dlpack(thing: Any) -> Pointer:
         capsule = thing.__dlpack__(max_version=(1, 0))
     except TypeError:       # of before the standard's first version
         capsule = thing.__dlpack__()
+    # without a version it cannot say that it is read-only, and NumPy takes it for that; with one, NumPy reads it
+    is_versioned = _is_capsule(capsule, b"dltensor_versioned")      # until NumPy renames it
     array = np.from_dlpack(_Exported(capsule, device))
     pointer = numpy_reader()(array)._replace(owner=array)
-    # a capsule without a version cannot say whether it may be written, for which NumPy takes it that it may not
-    return pointer if _is_versioned(capsule, b"dltensor_versioned") else pointer._replace(writable=True)
+    return pointer if is_versioned else pointer._replace(writable=True)
 
 
-_is_versioned = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
+_is_capsule = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
     ("PyCapsule_IsValid", ctypes.pythonapi))
 
 
