@@ -308,3 +308,15 @@ def test_the_names_that_torch_takes_a_tuner_apart_by():
     assert (kernel.early_config_prune, kernel.perf_model, kernel.configs_top_k) == (early, None, 3)
     assert (kernel.user_defined_pre_hook, kernel.user_defined_post_hook) == (False, False)
     assert (kernel.reset_to_zero, kernel.restore_value) == (["x"], [])
+
+
+def test_the_choice_is_printed_on_request(capsys):
+    for says in (False, True):
+        with knobs.scope(print_autotuning=says):
+            kernel = tuned(do_bench=times([[2.0] * 3, [1.0] * 3]))
+            kernel[grid](np.ones(32, np.float32), 32, 1.0)
+            kernel[grid](np.ones(32, np.float32), 32, 1.0)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 1, "once, when it was found"
+    assert lines[0].startswith("autotune: scale for the key (32, float32) runs with BLOCK: 32, num_warps: 2")
+    assert "(1 ms), chosen among 2 configs in " in lines[0]

@@ -99,6 +99,7 @@ class Walker:
     def scalar(self, op: Op) -> None:
         """An op whose results are scalars, computed now."""
         self.prepare(op.operands, None)
+        self.test(self.virtual_ops(op.operands))
         with self.code.scope() as floor:
             e = Evaluator(self.kernel, 1, floor)
             lanes = [e.scalar_result(op, k) for k in range(len(op.results))]
@@ -121,14 +122,12 @@ class Walker:
         bindings, loads, waiting = self.kernel.bindings, self._loads, self._waiting
         self.kernel.bindings = dict(bindings)
         self._loads, self._waiting = list(loads), list(waiting)
-        tested = self.guards.tested if self.guards is not None else set()
-        if self.guards is not None:
-            self.guards.tested = set(tested)
+        tested = self.kernel.tested
+        self.kernel.tested = set(tested)
         try:
             yield
         finally:
-            if self.guards is not None:
-                self.guards.tested = tested
+            self.kernel.tested = tested
             self.kernel.bindings, self._loads, self._waiting = bindings, loads, waiting
 
     def used_within(self, op: Op) -> list[set[Value]]:

@@ -54,6 +54,7 @@ def generate(module: Module, isa: Isa, vector_bits: int, check_bounds: bool = Tr
     _bind_arguments(kernel)
     body = module.entry.body
     aliases = Aliases(module)
+    kernel.checks_bounds = check_bounds
     guards = Guards(kernel, module) if check_bounds else None
     plan = Plan(body, aliases.other_axis)
     streaming = Streaming(kernel, module, plan, aliases)
