@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -22,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.diagnostics import AutotunerError, CompileTimeAssertionFailure, OutOfResources
+from tilewright.runtime import knobs
 from tilewright.runtime.arguments import CPU, Pointer, Readers
 from tilewright.runtime.bench import times_of
 from tilewright.runtime.config import Config
@@ -143,7 +145,7 @@ class Autotuner(KernelInterface):
         if len(configs) == 1 or self.base_fn.interprets():
             self.cache[key] = configs[0]
             return configs[0], False
-        best = self._tuned(configs, args, kwargs, named, grid)
+        best = self._tuned(key, configs, args, kwargs, named, grid)
         self.cache[key] = best
         return best, True
 
@@ -153,9 +155,10 @@ class Autotuner(KernelInterface):
 
     # -- tuning -----------------------------------------------------------------------------------------------------
 
-    def _tuned(self, configs: Sequence[Config], args: Sequence[Any], kwargs: Mapping[str, Any],
+    def _tuned(self, key: tuple[Any, ...], configs: Sequence[Config], args: Sequence[Any], kwargs: Mapping[str, Any],
                named: Mapping[str, Any], grid: Any) -> Config:
         """The fastest config; memory is afterwards as it was."""
+        start = time.perf_counter()
         pointers = self._pointers(named)
         saved = self._saved(configs, args, kwargs, pointers, grid)
         timings: dict[Config, list[float]] = {}
@@ -163,7 +166,12 @@ class Autotuner(KernelInterface):
             timings[config] = self._timed(config, args, kwargs, named, grid, saved)
             saved.restore()
         self.configs_timings = timings
-        return min(timings, key=timings.__getitem__)    # the first of equal ones
+        best = min(timings, key=timings.__getitem__)    # the first of equal ones
+        if knobs.read("print_autotuning"):
+            shown = ", ".join(str(part[1]) if isinstance(part, tuple) else part for part in key)
+            print(f"autotune: {self.__name__} for the key ({shown}) runs with {best} ({timings[best][0]:.3g} ms), "
+                  f"chosen among {len(configs)} configs in {time.perf_counter() - start:.2f} s")
+        return best
 
     def _saved(self, configs: Sequence[Config], args: Sequence[Any], kwargs: Mapping[str, Any],
                pointers: Mapping[str, Pointer], grid: Any) -> Saved:

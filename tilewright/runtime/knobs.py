@@ -76,6 +76,8 @@ TABLE: Mapping[str, Knob] = MappingProxyType({k.name: k for k in (
          "Folder for the caches of this user's programs; empty means `~/.cache`."),
     Knob("cache_size", ("TILEWRIGHT_CACHE_SIZE",), int, 1024, False,
          "Size of the disk cache in MiB; above it, what was used longest ago is removed."),
+    Knob("print_autotuning", ("TILEWRIGHT_PRINT_AUTOTUNING", "TRITON_PRINT_AUTOTUNING"), bool, False, False,
+         "Say which config `autotune` has chosen, for which key, and how long it took.", "autotuning.print"),
     Knob("always_compile", ("TILEWRIGHT_ALWAYS_COMPILE", "TRITON_ALWAYS_COMPILE"), bool, False, False,
          "Compile also what the disk cache has.", "compilation.always_compile"),
     Knob("compile_in_process", ("TILEWRIGHT_COMPILE_IN_PROCESS",), bool, False, False,

@@ -21,7 +21,7 @@ from tilewright.diagnostics import OutOfResources
 from tilewright.targets.base import CodeObject, LoadedKernel
 from tilewright.targets.cpu.host.elf import Image
 from tilewright.targets.cpu.host.library import Library, ObjectStore, keep_for_ever
-from tilewright.targets.cpu.host.records import WORD, Cancel, Flags, Frame, Kernel, Pool
+from tilewright.targets.cpu.host.records import WORD, Cancel, Flags, Frame, Kernel, Pool, Status
 from tilewright.targets.cpu.host.reports import Grid, Printer, Reports
 from tilewright.targets.llvm.machine import Compiler
 
@@ -121,10 +121,14 @@ class LinuxKernel(LoadedKernel):
             raise ValueError(f"a grid of {grid[0]} x {grid[1]} x {grid[2]} programs would never end")
         arguments = (ctypes.c_int64 * max(1, len(slots)))(*slots)
         frame = _FRAME()
-        if self._reports.prints:
-            self._launch_printing(grid, arguments, frame)
-        elif self.host.library.launch(self._address, arguments, *grid, frame):
-            raise self.failure(grid, ctypes.addressof(frame))
+        try:
+            if self._reports.prints:
+                self._launch_printing(grid, arguments, frame)
+            elif self.host.library.launch(self._address, arguments, *grid, frame):
+                raise self.failure(grid, ctypes.addressof(frame))
+        except KeyboardInterrupt:
+            loop, program = frame[Frame.STATUS // WORD + Status.LOOP], frame[Frame.STATUS // WORD + Status.LOOP_PROGRAM]
+            raise self._reports.interrupt(loop - 1, program, grid) from None
 
     def _launch_printing(self, grid: Grid, arguments: Any, frame: Any) -> None:
         """With a kernel record of this launch's own, which names its callback."""
