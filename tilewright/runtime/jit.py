@@ -14,10 +14,10 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
+from tilewright.computed import computed
 from tilewright.diagnostics import TritonError, cut_own_frames
 from tilewright.frontend.dependencies import dependencies
 from tilewright.language.function import Name, ParamKind, SourceFunction
@@ -372,31 +372,31 @@ class JITFunction(SourceFunction, KernelInterface):
         extents = [p.extent(names[slot]) for slot, p in split.pointers]
         self._eager.run(signature, self.options(given), grid, split.slots, extents)
 
-    @cached_property
+    @computed
     def _eager(self) -> EagerProgram:
         from tilewright.interpret.eager_run import EagerProgram
         return EagerProgram(self)
 
     # -- what others ask ----------------------------------------------------------------------------------------------
 
-    @cached_property
+    @computed
     def specializer(self) -> Specializer:
         return Specializer(self.__name__, self.params)
 
-    @cached_property
+    @computed
     def arg_names(self) -> list[str]:
         return [p.name for p in self.params]
 
-    @cached_property
+    @computed
     def signature(self) -> inspect.Signature:
         """The parameters as `inspect` describes them."""
         return inspect.signature(self.fn)
 
-    @cached_property
+    @computed
     def _is_variadic(self) -> bool:
         return any(p.kind is ParamKind.VARIADIC for p in self.params)
 
-    @cached_property
+    @computed
     def _most_positional(self) -> int:
         return sum(p.kind in (ParamKind.POSITIONAL, ParamKind.POSITIONAL_ONLY) for p in self.params)
 
