@@ -29,6 +29,13 @@ def in_torch_graph() -> bool:
     return torch is not None and bool(torch.compiler.is_dynamo_compiling())
 
 
+def graph_test() -> Callable[[], bool]:
+    """The cheapest `in_torch_graph`: torch's own function, if torch is there already."""
+    compiler = getattr(sys.modules.get("torch"), "compiler", None)
+    test: Callable[[], bool] = in_torch_graph if compiler is None else compiler.is_dynamo_compiling
+    return test
+
+
 class KernelInterface:
     """A subclass defines `run(*args, grid, warmup, **kwargs)`; indexing with a grid gives the function to call."""
 
