@@ -18,7 +18,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from tilewright.diagnostics import TritonError, cut_own_frames
+from tilewright.diagnostics import cut_own_frames
 from tilewright.frontend.dependencies import dependencies
 from tilewright.language.function import Name, ParamKind, SourceFunction
 from tilewright.language.options import Options, Signature
@@ -107,7 +107,7 @@ class JITFunction(SourceFunction, KernelInterface):
             return None
         try:
             return self.warmup(*args, grid=grid, **kwargs) if warmup else self._bind(self, grid)(*args, **kwargs)
-        except TritonError as error:
+        except BaseException as error:
             cut_own_frames(error)
             raise
 
@@ -120,7 +120,7 @@ class JITFunction(SourceFunction, KernelInterface):
         check_devices(self.__name__, self.slot_names(split), split.pointers)
         try:
             return self._compiled(values, given, split, warmup=True)
-        except TritonError as error:
+        except BaseException as error:
             cut_own_frames(error)
             raise
 
@@ -128,7 +128,7 @@ class JITFunction(SourceFunction, KernelInterface):
         """Launch in Python; what native code needs to do it itself is noted.  `key`: see `native_launch`, or -1."""
         try:
             return self._launch(grid, key, args, kwargs)
-        except TritonError as error:
+        except BaseException as error:
             cut_own_frames(error)
             raise
 
@@ -467,7 +467,7 @@ def _bind_in_python(kernel: JITFunction, grid: Any) -> Callable[..., CompiledKer
             if bind is not _bind_in_python:     # the kernel has been launched since
                 return bind(kernel, grid)(*args, **kwargs)
             return kernel.launch_slowly(grid, -1, *args, **kwargs)
-        except TritonError as error:
+        except BaseException as error:
             cut_own_frames(error)
             raise
 
