@@ -255,8 +255,9 @@ def _tuners(kernel: Any) -> Iterator[Autotuner]:
 
 def _has_hooks(kernel: Any) -> bool:
     """Whether code of the user's sees the tensors before or after a launch."""
-    return any(tuner.user_defined_pre_hook or tuner.user_defined_post_hook
-               or any(config.pre_hook is not None for config in tuner.configs) for tuner in _tuners(kernel))
+    return bool(base_of(kernel).pre_run_hooks) or any(
+        tuner.user_defined_pre_hook or tuner.user_defined_post_hook
+        or any(config.pre_hook is not None for config in tuner.configs) for tuner in _tuners(kernel))
 
 
 def _reset_by(kernel: Any) -> Iterator[str]:
