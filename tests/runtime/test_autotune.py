@@ -307,7 +307,18 @@ def test_the_names_that_torch_takes_a_tuner_apart_by():
     kernel = tuned(prune_configs_by={"early_config_prune": early, "top_k": 3}, reset_to_zero=["x"])
     assert (kernel.early_config_prune, kernel.perf_model, kernel.configs_top_k) == (early, None, 3)
     assert (kernel.user_defined_pre_hook, kernel.user_defined_post_hook) == (False, False)
-    assert (kernel.reset_to_zero, kernel.restore_value) == (["x"], [])
+    assert (kernel.reset_to_zero, kernel.use_cuda_graph) == (["x"], False)
+
+
+def test_who_asks_what_to_restore_is_told_what_was_found_to_be_written():
+    @triton.autotune([triton.Config({})], key=[], restore_value=["y"])
+    @triton.jit
+    def kernel(x, y, z):
+        tl.store(z, tl.load(x) + tl.load(y))
+
+    assert kernel.restore_value == ["y"]
+    kernel[(1,)](*(np.zeros(1, np.float32) for _ in range(3)))
+    assert kernel.restore_value == ["y", "z"]
 
 
 def test_the_choice_is_printed_on_request(capsys):

@@ -15,7 +15,7 @@ from typing import Any
 from tilewright import language
 from tilewright.frontend.graph import GraphBuilder
 from tilewright.frontend.python_builtins import PYTHON_CALLS, call_python
-from tilewright.frontend.scope import is_namedtuple_class
+from tilewright.frontend.scope import belongs_to_language, is_namedtuple_class
 from tilewright.frontend.values import as_tuple, from_python, is_static, spelled, to_python, type_name
 from tilewright.frontend.wording import plural, suggestion
 from tilewright.language import core
@@ -72,7 +72,7 @@ def _construct(cls: type, args: Arguments, kwargs: Keywords) -> Any:
         return as_tuple(list(made), made)
     if issubclass(cls, base_type):
         return from_python(_at_compile_time(cls, args, kwargs))
-    if (cls.__module__ or "").startswith("tilewright.language"):
+    if belongs_to_language(cls):
         return cls(*args, **kwargs)
     cure = f"convert with x.to(tl.{name})" if (name := type_called(cls.__name__)) else "namedtuples can"
     raise LanguageTypeError(f"the class {cls.__name__} cannot be called in a kernel; {cure}")
@@ -85,7 +85,7 @@ def _is_compile_time_function(callee: Any) -> bool:
         if isinstance(owner, types.ModuleType):
             return owner.__name__ == "math"
         return isinstance(owner, bool | int | float | str | base_type | type)
-    return isinstance(callee, types.FunctionType) and (callee.__module__ or "").startswith("tilewright.language")
+    return isinstance(callee, types.FunctionType) and belongs_to_language(callee)
 
 
 def _python(name: str, position: int | str, value: Any) -> Any:

@@ -21,7 +21,7 @@ from tilewright.language.constexpr import constexpr
 from tilewright.language.function import ConstexprFunction, SourceFunction
 
 _MISSING = object()
-_CONSTANT_MODULES = ("tilewright", "math", "builtins")
+_CONSTANT_MODULES = ("tilewright", "triton", "math", "builtins")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -66,7 +66,7 @@ class Autotuner(KernelInterface):
         self.__name__ = getattr(fn, "__name__", "kernel")
         self.configs = list(configs) or [Config({})]
         self.keys = list(key)
-        self.reset_to_zero, self.restore_value = list(reset_to_zero or ()), list(restore_value or ())
+        self.reset_to_zero, self._restored = list(reset_to_zero or ()), list(restore_value or ())
         self.user_defined_pre_hook, self.user_defined_post_hook = pre_hook is not None, post_hook is not None
         self.pre_hook: Hook = self._reset if pre_hook is None else pre_hook
         self.post_hook: Hook = _nothing if post_hook is None else post_hook
@@ -78,14 +78,24 @@ class Autotuner(KernelInterface):
         self.best_config: Config | None = None
         self.nargs: dict[str, Any] | None = None      # the arguments by name, while they are tuned for
         self._times = (25 if warmup is None else warmup, 100 if rep is None else rep)
+        self.use_cuda_graph = use_cuda_graph
         self._do_bench = do_bench
         self._readers = Readers()
         for what, names in (("key", self.keys), ("reset_to_zero", self.reset_to_zero),
-                            ("restore_value", self.restore_value)):
+                            ("restore_value", self._restored)):
             unknown = [name for name in names if name not in self.arg_names]
             if unknown:
                 raise ValueError(f"{what} names {', '.join(map(repr, unknown))}, but the parameters of "
                                  f"{self.__name__} are {', '.join(self.arg_names)}")
+
+    @property
+    def restore_value(self) -> list[str]:
+        """The parameters to put back between timed runs: those named, and those that the kernel was found to write.
+
+        Others than this tuner ask for it: torch's compiler times configs of its own accord, and restores only these.
+        """
+        found: set[str] = getattr(self.base_fn, "found_written", set())
+        return [*self._restored, *(n for n in self.arg_names if n in found and n not in self._restored)]
 
     @property
     def base_fn(self) -> Any:
