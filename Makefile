@@ -1,5 +1,5 @@
 # make demo      runs the examples on NumPy arrays (needs Python and make, nothing else)
-# make test      linters, types, layers and a fixed sample of the tests (installs torch, CPU build)
+# make test      linters, types, layers and SAMPLE per cent of the tests (installs torch, CPU build)
 # make test-all  the same with every test
 # make corpus    runs operators of other packages on the CPU against torch's (installs flag-gems without its pins)
 # make lint      linters, types and layers only

@@ -18,8 +18,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.diagnostics import Location
+from tilewright.diagnostics import CompilationError, Location
 from tilewright.frontend.liveness import Liveness
+from tilewright.frontend.nesting import too_deep
 from tilewright.frontend.refusals import LOOP_ELSE, STARRED_TARGET, target_refusal, unsupported_message
 from tilewright.frontend.statements import says_constexpr
 from tilewright.interpret.instrument_expressions import STEPS, ExpressionRewriter, assigned_names, at, walk_own
@@ -75,8 +76,14 @@ def instrument(fn: SourceFunction) -> Instrumented:
 
     Names from outside are looked up by steps; it has the globals of `fn` all the same, for the debugger's prompt.
     """
-    rewriter = _Rewriter(fn)
-    code = compile(rewriter.rewritten(), fn.file, "exec", dont_inherit=True)
+    try:
+        rewriter = _Rewriter(fn)
+        code = compile(rewriter.rewritten(), fn.file, "exec", dont_inherit=True)
+    except RecursionError as error:
+        node, message = too_deep(fn.tree(), fn.tree())
+        location = fn.location(node)
+        raise CompilationError(message, location, src=fn.source, node=node,
+                               line_text=fn.line_text(location.line)) from error
     namespace: dict[str, Any] = {}
     exec(code, namespace)
     function = types.FunctionType(namespace[fn.__name__].__code__, fn.globals, fn.__name__)
@@ -115,9 +122,10 @@ class _Rewriter(ExpressionRewriter):
             made += handler(statement) if handler is not None else self._refused(statement)
         return made or [ast.Pass()]
 
-    def _refused(self, node: ast.expr | ast.stmt, what: str | None = None) -> list[ast.stmt]:
-        """A statement that raises when it is reached."""
-        return [at(node, ast.Expr(self.step(node, "unsupported", unsupported_message(node, what))))]
+    def _refused(self, node: ast.expr | ast.stmt, what: str | None = None,
+                 named: ast.stmt | None = None) -> list[ast.stmt]:
+        """A statement that raises when it is reached, about `named` if that is not `node` itself."""
+        return [at(node, ast.Expr(self.step(node, "unsupported", unsupported_message(named or node, what))))]
 
     def _stmt_expr(self, node: ast.Expr) -> list[ast.stmt]:
         if isinstance(node.value, ast.Constant):        # docstrings and `...`
@@ -221,7 +229,7 @@ class _Rewriter(ExpressionRewriter):
 
     def _stmt_for(self, node: ast.For) -> list[ast.stmt]:
         if node.orelse:
-            return self._refused(node.orelse[0], LOOP_ELSE)
+            return self._refused(node.orelse[0], LOOP_ELSE, node)
         loop, index, facts = self.temporary(), self.temporary(), self._loop_facts(node)
         opened = self.step(node.iter, "for_loop", self.expression(node.iter), self._fact(facts), self.locals_now())
         item = self.step(node, "item", ast.Name(loop, ast.Load()), ast.Name(index, ast.Load()))
@@ -237,7 +245,7 @@ class _Rewriter(ExpressionRewriter):
 
     def _stmt_while(self, node: ast.While) -> list[ast.stmt]:
         if node.orelse:
-            return self._refused(node.orelse[0], LOOP_ELSE)
+            return self._refused(node.orelse[0], LOOP_ELSE, node)
         loop, facts = self.temporary(), self._loop_facts(node)
         opened = self.step(node, "while_loop", self._fact(facts), self.locals_now())
         return [at(node, ast.Assign([ast.Name(loop, ast.Store())], opened)),

@@ -7,10 +7,11 @@ Tests: tests/interpret/test_instrument.py.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from tilewright.diagnostics import Location
+from tilewright.frontend.nesting import left_chain
 from tilewright.frontend.refusals import (
     KEYWORDS_OF_DICT,
     MEMBERSHIP,
@@ -23,6 +24,7 @@ from tilewright.frontend.refusals import (
 from tilewright.language.function import SourceFunction
 
 STEPS = "__tw"
+MAX_NESTED = 16     # operators of a chain that stay nested
 Node = TypeVar("Node", bound=ast.AST)
 
 
@@ -38,11 +40,12 @@ def assigned_names(nodes: Iterable[ast.AST]) -> tuple[str, ...]:
 
 def walk_own(node: ast.AST) -> Iterable[ast.AST]:
     """`node` and what is below it, but nothing inside functions, classes and lambdas."""
-    yield node
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
-        return
-    for child in ast.iter_child_nodes(node):
-        yield from walk_own(child)
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            waiting.extend(reversed(list(ast.iter_child_nodes(node))))
 
 
 def at(node: ast.AST, made: Node) -> Node:
@@ -119,8 +122,21 @@ class ExpressionRewriter:
         return node if node.id in self._locals else self.step(node, "name", node.id)
 
     def _expr_binop(self, node: ast.BinOp) -> ast.expr:
-        left, right = self.expression(node.left), self.expression(node.right)
-        return self.step(node, "binary", type(node.op).__name__, left, right)
+        chain = left_chain(node)
+        if len(chain) <= MAX_NESTED:
+            left, right = self.expression(node.left), self.expression(node.right)
+            return self.step(node, "binary", type(node.op).__name__, left, right)
+        return self._flat(node, chain)
+
+    def _flat(self, node: ast.BinOp, chain: Sequence[ast.BinOp]) -> ast.expr:
+        """A long chain as `(t := a + b, t := t + c, ...)[-1]`, since Python refuses code that nests deeply."""
+        name = self.temporary()
+        parts = [self.kept(name, self.expression(chain[0].left))]
+        for link in chain:
+            left = at(link, ast.Name(name, ast.Load()))
+            made = self.step(link, "binary", type(link.op).__name__, left, self.expression(link.right))
+            parts.append(self.kept(name, made))
+        return at(node, ast.Subscript(ast.Tuple(parts, ast.Load()), ast.Constant(-1), ast.Load()))
 
     def _expr_unaryop(self, node: ast.UnaryOp) -> ast.expr:
         return self.step(node, "unary", type(node.op).__name__, self.expression(node.operand))

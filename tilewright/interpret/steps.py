@@ -329,8 +329,8 @@ class Steps:
         start, end, stride = (cast(self.builder, part, kind) for part in parts)
         by = int(to_python(r.step)) if is_static(r.step) else _signed(stride)
         if by == 0:
-            place = f"line {self.builder.location.line}"
-            message = f"device assertion failed: the step of the range at {place} is zero"
+            place, program = f"line {self.builder.location.line}", self.builder.machine.current_program()
+            message = f"device assertion failed in program {program}: the step of the range at {place} is zero"
             raise KernelAssertionError(render(message, self.builder.location))
         return start, range(_whole(start), _whole(end), by)
 

@@ -19,9 +19,9 @@ import textwrap
 import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple, NoReturn
 
+from tilewright.computed import computed
 from tilewright.diagnostics import Location, SourceNotFoundError
 from tilewright.language.constexpr import constexpr
 from tilewright.language.source_text import found_text, is_in_no_file
@@ -146,7 +146,7 @@ class SourceFunction:
                 continue
         return found
 
-    @cached_property
+    @computed
     def params(self) -> tuple[Param, ...]:
         """The parameters in order."""
         return tuple(self._param(i, p) for i, p in enumerate(inspect.signature(self.fn).parameters.values()))
@@ -210,7 +210,7 @@ class SourceFunction:
         text = self.line_text(line)
         return byte_column if text.isascii() else len(text.encode()[:byte_column].decode(errors="ignore"))
 
-    @cached_property
+    @computed
     def _parsed(self) -> _Parsed:
         if self.__name__ == "<lambda>":
             self._not_found("a lambda cannot be compiled", "write it as a function with `def`")

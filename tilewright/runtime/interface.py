@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
-from tilewright.diagnostics import TritonError, cut_own_frames
+from tilewright.diagnostics import cut_own_frames
 
 
 class GraphLauncher(Protocol):
@@ -56,7 +56,7 @@ class KernelInterface:
         def launch(*args: Any, **kwargs: Any) -> Any:
             try:
                 return self.run(*args, grid=grid, warmup=False, **kwargs)
-            except TritonError as error:
+            except BaseException as error:
                 cut_own_frames(error)
                 raise
 

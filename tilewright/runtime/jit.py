@@ -14,11 +14,11 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from tilewright.diagnostics import TritonError, cut_own_frames
+from tilewright.computed import computed
+from tilewright.diagnostics import cut_own_frames
 from tilewright.frontend.dependencies import dependencies
 from tilewright.language.function import Name, ParamKind, SourceFunction
 from tilewright.language.options import Options, Signature
@@ -107,7 +107,7 @@ class JITFunction(SourceFunction, KernelInterface):
             return None
         try:
             return self.warmup(*args, grid=grid, **kwargs) if warmup else self._bind(self, grid)(*args, **kwargs)
-        except TritonError as error:
+        except BaseException as error:
             cut_own_frames(error)
             raise
 
@@ -120,7 +120,7 @@ class JITFunction(SourceFunction, KernelInterface):
         check_devices(self.__name__, self.slot_names(split), split.pointers)
         try:
             return self._compiled(values, given, split, warmup=True)
-        except TritonError as error:
+        except BaseException as error:
             cut_own_frames(error)
             raise
 
@@ -128,7 +128,7 @@ class JITFunction(SourceFunction, KernelInterface):
         """Launch in Python; what native code needs to do it itself is noted.  `key`: see `native_launch`, or -1."""
         try:
             return self._launch(grid, key, args, kwargs)
-        except TritonError as error:
+        except BaseException as error:
             cut_own_frames(error)
             raise
 
@@ -384,31 +384,31 @@ class JITFunction(SourceFunction, KernelInterface):
         extents = [p.extent(names[slot]) for slot, p in split.pointers]
         self._eager.run(signature, self.options(given), grid, split.slots, extents)
 
-    @cached_property
+    @computed
     def _eager(self) -> EagerProgram:
         from tilewright.interpret.eager_run import EagerProgram
         return EagerProgram(self)
 
     # -- what others ask ----------------------------------------------------------------------------------------------
 
-    @cached_property
+    @computed
     def specializer(self) -> Specializer:
         return Specializer(self.__name__, self.params)
 
-    @cached_property
+    @computed
     def arg_names(self) -> list[str]:
         return [p.name for p in self.params]
 
-    @cached_property
+    @computed
     def signature(self) -> inspect.Signature:
         """The parameters as `inspect` describes them."""
         return inspect.signature(self.fn)
 
-    @cached_property
+    @computed
     def _is_variadic(self) -> bool:
         return any(p.kind is ParamKind.VARIADIC for p in self.params)
 
-    @cached_property
+    @computed
     def _most_positional(self) -> int:
         return sum(p.kind in (ParamKind.POSITIONAL, ParamKind.POSITIONAL_ONLY) for p in self.params)
 
@@ -417,7 +417,7 @@ class JITFunction(SourceFunction, KernelInterface):
         """The source text from `def` on."""
         return self._src
 
-    @cached_property
+    @computed
     def _src(self) -> str:
         return self.source
 
@@ -467,7 +467,7 @@ def _bind_in_python(kernel: JITFunction, grid: Any) -> Callable[..., CompiledKer
             if bind is not _bind_in_python:     # the kernel has been launched since
                 return bind(kernel, grid)(*args, **kwargs)
             return kernel.launch_slowly(grid, -1, *args, **kwargs)
-        except TritonError as error:
+        except BaseException as error:
             cut_own_frames(error)
             raise
 

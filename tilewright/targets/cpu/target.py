@@ -8,9 +8,9 @@ disk cache, none of it is needed.  Tests: tests/targets/cpu/.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from tilewright.computed import computed
 from tilewright.ir.node import Module
 from tilewright.language.options import Options
 from tilewright.targets.base import CodeObject, LoadedKernel, Target
@@ -50,7 +50,7 @@ class CpuTarget(Target):
         self._given_compiler = compiler
         self._host_settings = (host, threads, timeout_s, store)
 
-    @cached_property
+    @computed
     def _compiler(self) -> Compiler:
         if self._given_compiler is not None:
             return self._given_compiler
@@ -67,6 +67,11 @@ class CpuTarget(Target):
 
     def prepare(self) -> None:
         self._compiler.prepare()
+
+    def import_compiler(self) -> None:
+        import tilewright.passes
+        import tilewright.targets.cpu.generate
+        import tilewright.targets.cpu.machines  # noqa: F401
 
     def key(self) -> str:
         return f"{VERSION} {self.machine.key()}"
@@ -88,7 +93,7 @@ class CpuTarget(Target):
             raise KeyError(name)
         return self._compiler.compile(Request(code.texts["llir"], self.machine, ASSEMBLY), code.name).decode()
 
-    @cached_property
+    @computed
     def _host(self) -> Host:
         host, threads, timeout_s, store = self._host_settings
         return make_host(host, self._compiler, threads, timeout_s, store)

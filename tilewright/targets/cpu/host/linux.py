@@ -14,9 +14,9 @@ import mmap
 import os
 import weakref
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from tilewright.computed import computed
 from tilewright.diagnostics import OutOfResources
 from tilewright.targets.base import CodeObject, LoadedKernel
 from tilewright.targets.cpu.host.elf import Image
@@ -70,7 +70,7 @@ class LinuxHost:
         os.register_at_fork(after_in_child=renew)
         weakref.finalize(self, self.library.stop, pool).atexit = False
 
-    @cached_property
+    @computed
     def launchers(self) -> Launchers | None:
         """What makes native launchers for this host's kernels; None where this Python does not allow for any."""
         from tilewright.targets.cpu.host.launcher import Launchers, is_supported  # by kernels launched more than once
