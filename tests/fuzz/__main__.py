@@ -36,7 +36,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60.0, help="how long to look")
     parser.add_argument("--seed", type=int, default=0, help="the first seed; the others follow")
     parser.add_argument("--count", type=int, default=0, help="how many kernels at most (0: as many as there is time)")
-    parser.add_argument("--statements", type=int, default=9, help="size of the kernels")
+    parser.add_argument("--statements", type=int, default=6, help="size of the kernels")
     parser.add_argument("--shrink", type=float, default=60.0, help="seconds to spend on shrinking a finding")
     parser.add_argument("--engines", default=",".join(ENGINES), help="the first is what the others are compared with")
     given = parser.parse_args()

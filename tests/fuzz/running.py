@@ -13,7 +13,8 @@ import numpy as np
 from tests.fuzz.trees import Output, Program
 from tilewright.testing import engines
 
-ENGINES = ("batched", "batched-passes", "cpu", "eager", "checked")
+# `wide` is `batched-passes` as if a tensor had 2**30 elements
+ENGINES = ("batched", "batched-passes", "wide", "cpu", "eager", "checked")
 DTYPES = {"i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "u8": np.uint8, "u16": np.uint16,
           "u32": np.uint32, "u64": np.uint64, "fp16": np.float16, "fp32": np.float32, "fp64": np.float64}
 _numbers = itertools.count()
@@ -76,6 +77,13 @@ def arguments(program: Program) -> dict[str, np.ndarray]:
     return arrays
 
 
+def launch(engine: str, kernel, grid, *args, **kwargs) -> None:
+    if engine == "wide":
+        engines.run_batched(kernel, grid, args, kwargs, with_passes=True, wide=True)
+    else:
+        engines.launch(engine, kernel, grid, *args, **kwargs)
+
+
 def check(program: Program, names=ENGINES, folder: Path | None = None) -> Verdict:
     """Run a program on engines and compare all memory with that of the first."""
     verdict = Verdict()
@@ -89,8 +97,8 @@ def check(program: Program, names=ENGINES, folder: Path | None = None) -> Verdic
             arrays = arguments(program)
             try:
                 with np.errstate(all="ignore"):
-                    engines.launch(engine, kernel, (program.grid,), *arrays.values(),
-                                   **dict(program.scalars), **dict(program.constants))
+                    launch(engine, kernel, (program.grid,), *arrays.values(), **dict(program.scalars),
+                           **dict(program.constants))
                 results[engine] = arrays
             except Exception as error:
                 verdict.errors[engine] = f"{type(error).__name__}: {error}"

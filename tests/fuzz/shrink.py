@@ -15,7 +15,7 @@ from tests.fuzz.trees import Expr, Program, Stmt, spelled
 
 def smaller_expressions(e: Expr) -> Iterator[Expr]:
     """Expressions of the same kind that could stand for `e`."""
-    if e.parts or e.size() > 1:
+    if e != simplest(e):
         yield simplest(e)
     for part in e.parts:
         if part.kind == e.kind:
@@ -32,16 +32,22 @@ def simplest(e: Expr) -> Expr:
 
 
 def smaller_bodies(body: tuple[Stmt, ...]) -> Iterator[tuple[Stmt, ...]]:
-    """Lists of statements with something less."""
-    for count in (8, 4, 2, 1):
-        if count <= len(body):
-            for i in range(len(body) - count, -1, -1):
-                if not any(s.fixed for s in body[i:i + count]):
-                    yield body[:i] + body[i + count:]
-    for i, stmt in enumerate(body):
+    """Lists of statements with something less: many statements, one, or something of one."""
+    for count in (8, 4, 2):
+        for i in range(len(body) - count, -1, -count):
+            if not any(s.fixed for s in body[i:i + count]):
+                yield body[:i] + body[i + count:]
+    for i in range(len(body) - 1, -1, -1):
+        stmt = body[i]
+        if not stmt.fixed:
+            yield body[:i] + body[i + 1:]
         for inner in stmt.bodies:
             yield body[:i] + inner + body[i + 1:]
-        for less in smaller_statements(stmt):
+        bare = tuple(simplest(p) for p in stmt.parts)
+        if bare != stmt.parts:
+            yield (*body[:i], replace(stmt, parts=bare), *body[i + 1:])
+    for i in range(len(body) - 1, -1, -1):
+        for less in smaller_statements(body[i]):
             yield (*body[:i], less, *body[i + 1:])
 
 
@@ -69,17 +75,24 @@ def smaller_programs(p: Program) -> Iterator[Program]:
 
 
 def shrink(program: Program, still_fails: Callable[[Program], bool], seconds: float = 60.0) -> Program:
-    """The smallest program found in the time that still fails."""
+    """The smallest program found in the time that still fails.
+
+    After a success the search goes on where it was, since what was tried before mostly fails as before; a round
+    without a success ends it.
+    """
     end = time.monotonic() + seconds
-    progress = True
-    while progress and time.monotonic() < end:
-        progress = False
-        for less in smaller_programs(program):
+    start = 0
+    while time.monotonic() < end:
+        for position, less in enumerate(smaller_programs(program)):
             if time.monotonic() > end:
+                return tidy(program, still_fails)
+            if position >= start and still_fails(less):
+                program, start = less, max(0, position - 1)
                 break
-            if still_fails(less):
-                program, progress = less, True
+        else:
+            if start == 0:
                 break
+            start = 0
     return tidy(program, still_fails)
 
 

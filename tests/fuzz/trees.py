@@ -138,6 +138,7 @@ def offsets(shape: tuple[int, ...]) -> str:
         step = 1
         for later in shape[axis + 1:]:
             step *= later
-        index = f"r{n}" if len(shape) == 1 else f"r{n}[{', '.join(':' if i == axis else 'None' for i in range(len(shape)))}]"
+        places = ", ".join(":" if i == axis else "None" for i in range(len(shape)))
+        index = f"r{n}" if len(shape) == 1 else f"r{n}[{places}]"
         terms.append(index if step == 1 else f"{index} * {step}")
     return f"({' + '.join(terms)})"
