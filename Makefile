@@ -1,7 +1,9 @@
 # make demo      runs the examples on NumPy arrays (needs Python and make, nothing else)
-# make test      linters, types, layers and a fixed sample of the tests (installs torch, CPU build)
+# make test      linters, types, layers and SAMPLE per cent of the tests (installs torch, CPU build)
 # make test-all  the same with every test
+# make corpus    runs operators of other packages on the CPU against torch's (installs flag-gems without its pins)
 # make lint      linters, types and layers only
+# make pages     writes the generated pages of docs/ anew
 # make clean     removes the virtual environment and everything that was generated
 #
 # Variables: PYTHON (interpreter for the virtual environment, 3.10 or newer), VENV (where it lives),
@@ -13,6 +15,7 @@ VENV ?= .venv
 SAMPLE ?= 100
 JOBS ?= auto
 PYTEST_ARGS ?=
+FLAG_GEMS_VERSION ?= 5.0.2
 TORCH_VERSION ?= 2.13.0
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 
@@ -21,7 +24,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint clean
+.PHONY: help demo test test-all corpus lint pages clean
 
 help:
 	@sed -n '/^$$/q;s/^# \{0,1\}//p' Makefile
@@ -35,10 +38,18 @@ test: lint
 test-all: lint
 	$(PYTEST)
 
+corpus: $(VENV)/.corpus
+	$(BIN)/python -m pytest tests/corpus $(PYTEST_ARGS)
+
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+
+pages: $(VENV)/.core
+	$(BIN)/python -m tilewright knobs --page > docs/knobs.md
+	$(BIN)/python -m tools.language_reference > docs/language.md
+	$(BIN)/python -m tools.differences_page > docs/differences.md
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -63,4 +74,11 @@ $(VENV)/.dev: $(VENV)/.core
 	@$(PIP) install --quiet 'torch==$(TORCH_VERSION)+cpu' 2>/dev/null \
 	|| $(PIP) install --quiet --index-url '$(TORCH_INDEX)' 'torch==$(TORCH_VERSION)'
 	@$(PIP) install --quiet --editable '.[dev,plot]'
+	@touch $@
+
+# flag-gems pins other versions of what is here already; what else it needs is the extra `corpus`.
+$(VENV)/.corpus: $(VENV)/.dev
+	@echo "Setting up $(VENV) with flag-gems $(FLAG_GEMS_VERSION) ..."
+	@$(PIP) install --quiet --editable '.[dev,plot,corpus]'
+	@$(PIP) install --quiet --no-deps 'flag-gems==$(FLAG_GEMS_VERSION)'
 	@touch $@

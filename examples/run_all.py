@@ -3,6 +3,7 @@
 Arguments are handed to the examples: `run_all.py --device cpu`.
 """
 
+import argparse
 import subprocess
 import sys
 import time
@@ -24,9 +25,12 @@ def run(example: Path, arguments: list[str]) -> str:
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto", help="where the kernels run")
+    arguments = ["--device", parser.parse_args().device]
     start = time.perf_counter()
     examples = sorted(HERE.glob("[0-9][0-9]_*.py"))
-    verdicts = [run(example, sys.argv[1:]) for example in examples]
+    verdicts = [run(example, arguments) for example in examples]
     counts = ", ".join(f"{verdicts.count(v)} {v}" for v in ("OK", "SKIPPED", "FAILED") if v in verdicts)
     print(f"{len(examples)} examples in {time.perf_counter() - start:.1f} s: {counts}")
     return 1 if "FAILED" in verdicts else 0

@@ -59,6 +59,11 @@ def test_help_explains(path: Path) -> None:
     assert len(result.stdout) > 500, "the docstring is the explanation"
 
 
+def test_run_all_explains_itself_and_runs_nothing_for_help() -> None:
+    result = run(ROOT / "examples" / "run_all.py", "--help")
+    assert result.returncode == 0 and "Run every example" in result.stdout and "==" not in result.stdout
+
+
 def test_cuda_is_refused_where_there_is_none() -> None:
     result = run(EXAMPLES[0], "--device", "cuda", CUDA_VISIBLE_DEVICES="")
     assert result.returncode == 2 and "--device cuda needs" in result.stderr

@@ -56,7 +56,8 @@ def _launch_in_graph(kernel: Any, grid: Any, args: Sequence[Any], kwargs: Mappin
 
 KernelInterface.launch_in_graph = staticmethod(_launch_in_graph)
 
-_LAZY = ("language", "testing", "compat", "runtime", "interpret", "compile", "targets", "frontend", "torch")
+_LAZY = ("language", "testing", "compat", "runtime", "interpret", "compile", "targets", "frontend", "torch",
+         "compiler", "backends")
 
 __all__ = [
     "AutotunerError", "CheckError", "CompilationError", "CompileTimeAssertionFailure", "Config", "DataRaceError",

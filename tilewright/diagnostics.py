@@ -265,20 +265,23 @@ def is_own(frame: types.FrameType) -> bool:
     return frame.f_code.co_filename.startswith(_PACKAGE)
 
 
-def cut_own_frames(error: TritonError) -> None:
+def cut_own_frames(error: BaseException) -> None:
     """Leave the user's frames alone in the traceback of an error and of its causes, for what a program calls:
 
         try: ...
-        except TritonError as error:
+        except BaseException as error:
             cut_own_frames(error)
             raise
+
+    This is for errors of kernels (`TritonError`), Ctrl-C, and the end of a debugger; any other may be a fault.
 
     Frames of a kernel in the eager engine stay, for a debugger to look into.  The frame that has the `try` is cut out,
     too: Python (from 3.11 on) does not add it again at a bare `raise`.  An `InternalError` keeps all, and so does a
     cause that is no error of ours and has no frame of the user: it shows a fault.  This is no context manager since
     leaving one is a call, in which a step debugger would stop.
     """
-    part: BaseException | None = None if isinstance(error, InternalError) else error
+    is_known = isinstance(error, TritonError | KeyboardInterrupt) or type(error).__module__ == "bdb"
+    part: BaseException | None = error if is_known and not isinstance(error, InternalError) else None
     while part is not None:
         kept = _of_users(part.__traceback__)
         if kept is not None or type(part).__module__.startswith("tilewright."):

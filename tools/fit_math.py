@@ -101,6 +101,13 @@ QUARTER_PI_2 = (mp.pi / 4 * mp.mpf("1.001")) ** 2
 ATANH_Z = ((mp.sqrt(2) - 1) / (mp.sqrt(2) + 1)) ** 2 * mp.mpf("1.001")
 
 
+def erf_piece(centre: Real) -> Fit:
+    """erf(a)/a, an even function, on an eighth to either side of `centre`."""
+    ratio = by_series(lambda a: mp.erf(a) / a, 2 / mp.sqrt(mp.pi))
+    width = mp.mpf("0.12501")
+    return Fit(lambda t: ratio(abs(centre + t)), lambda t: 1 / ratio(centre), -width, width, 5, "f32")
+
+
 def table() -> dict[str, Fit]:
     fits: dict[str, Fit] = {}
     exp_rest = by_series(lambda r: (mp.exp(r) - 1 - r) / r**2, mp.mpf(1) / 2)
@@ -127,6 +134,8 @@ def table() -> dict[str, Fit]:
     quarter, eighth = mp.mpf("0.2501"), (mp.sqrt(2) - 1) ** 2 * mp.mpf("1.001")
     fits["asin_f64"] = Fit(by_series(asin_rest, mp.mpf(1) / 6), lambda z: z, mp.mpf(0), quarter, 12, "f64")
     fits["atan_f64"] = Fit(by_series(odd(mp.atan, 1), -mp.mpf(1) / 3), lambda z: z, mp.mpf(0), eighth, 10, "f64")
+    for k in range(16):
+        fits[f"erf_piece_{k}"] = erf_piece(mp.mpf(k) / 4)
     fits["log_tail_f64"] = Fit(by_series(log_tail, mp.mpf(1) / 5), lambda z: z**2, mp.mpf(0), ATANH_Z, 6, "f64")
     return fits
 

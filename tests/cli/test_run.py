@@ -107,7 +107,24 @@ print(torch.ones(3, device="cuda").is_cuda, torch.arange(3, device=DEVICE).sum()
     assert result.stdout == "True 3\n", result.stderr
 
 
+WITHOUT_TORCH = "import sys\nsys.modules['torch'] = None\n"
+
+
 def test_on_cpu_without_torch(tmp_path: Path) -> None:
-    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['torch'] = None\n")
-    result = run("--on", "cpu", script(tmp_path, ""), cwd=tmp_path, PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
-    assert result.returncode == 2 and "torch is not installed" in result.stderr
+    """A program of NumPy arrays runs; one that imports torch says that itself."""
+    (tmp_path / "sitecustomize.py").write_text(WITHOUT_TORCH)
+    path = f"{tmp_path}{os.pathsep}{ROOT}"
+    plain = run("--on", "cpu", script(tmp_path, "import triton, numpy\nprint('ran')\n"), cwd=tmp_path, PYTHONPATH=path)
+    assert (plain.returncode, plain.stdout) == (0, "ran\n"), plain.stderr
+    asks = run("--on", "cpu", script(tmp_path, "import torch\n"), cwd=tmp_path, PYTHONPATH=path)
+    assert asks.returncode == 1 and "ModuleNotFoundError: import of torch halted" in asks.stderr
+
+
+def test_a_program_for_cuda_gets_a_hint(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("this machine has CUDA")
+    result = run(script(tmp_path, "import torch\ntorch.ones(3, device='cuda')\n"), cwd=tmp_path)
+    assert result.returncode == 1 and "tilewright run --on cpu SCRIPT" in result.stderr.splitlines()[-1]
+    other = run(script(tmp_path, "import torch\nraise ValueError('cuda')\n"), cwd=tmp_path)
+    assert other.stderr.splitlines()[-1] == "ValueError: cuda"

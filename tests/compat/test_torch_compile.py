@@ -1,4 +1,4 @@
-"""torch's own compiler goes on working where the alias is installed, as it does without any triton."""
+"""torch's own compiler where the alias is installed: it takes the kernels, and the code generator, for triton's."""
 
 from __future__ import annotations
 
@@ -10,22 +10,33 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-CODE = """
-import tilewright.compat
-tilewright.compat.install()
-import torch
-import torch._dynamo, torch._inductor.compile_fx
-import torch._inductor.runtime.triton_heuristics, torch._inductor.runtime.triton_helpers
-from torch.utils._triton import has_triton, has_triton_package
-print(has_triton_package(), has_triton())
-f = torch.compile(lambda x: x.sin() + 1, backend="aot_eager")
-print(torch.allclose(f(torch.ones(3)), torch.ones(3).sin() + 1))
+SCRIPTS = Path(__file__).parent / "torch_scripts"
+
+USER_KERNELS = """\
+use_add aot_eager
+use_increment aot_eager
+use_increment_of_a_view aot_eager
+use_count aot_eager
+use_increment inductor
+[['out']] [['bins']]
+fallbacks []
+"""
+OWN_KERNELS = """\
+softmax
+sum, argmax
+cumsum, cast
+sort
+gather, where
+worker
 """
 
 
-def test_compiler_of_torch_loads_and_finds_no_backend_yet() -> None:
-    pytest.importorskip("torch")
-    result = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, timeout=300,
-                            env={**os.environ, "PYTHONPATH": str(ROOT)})
+@pytest.mark.parametrize("name, says", [("user_kernels", USER_KERNELS), ("own_kernels", OWN_KERNELS)])
+def test_script(name: str, says: str, tmp_path: Path) -> None:
+    pytest.importorskip("torch", minversion="2.11")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TORCHINDUCTOR_CACHE_DIR": str(tmp_path),
+                   "TORCHINDUCTOR_COMPILE_THREADS": "2"}
+    result = subprocess.run([sys.executable, "-m", "tilewright", "run", str(SCRIPTS / f"{name}.py")], text=True,
+                            capture_output=True, timeout=300, env=environment)
     assert result.returncode == 0, result.stderr
-    assert result.stdout == "True False\nTrue\n"
+    assert result.stdout == says, result.stderr

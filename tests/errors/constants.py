@@ -39,8 +39,8 @@ def python_function_of_argument(x, n):
 
 @case(x="*fp32", n="i32")
 def declared_constexpr(x, n):
-    size: tl.constexpr = n * 2  # error: CompilationError: size is declared tl.constexpr, but its value is int32
-    tl.store(x, size)
+    size: tl.constexpr = n * 2
+    tl.store(x + tl.arange(0, size), 1)  # error: CompilationError: must be
 
 
 @case(x="*fp32", n="i32")

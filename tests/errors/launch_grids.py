@@ -47,7 +47,7 @@ def four_sizes():
 
 @launch_case
 def no_size():
-    mark[()](X)  # error: ValueError: a grid has 1 to 3 sizes, not 0
+    mark[()](X)  # error: ValueError: a grid has 1 to 3 sizes, not 0; write (1,) for one program
 
 
 @launch_case

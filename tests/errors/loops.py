@@ -85,7 +85,7 @@ def loop_with_else(x, n):
     for i in range(n):
         tl.store(x, i)
     else:
-        tl.store(x, 0)  # error: UnsupportedLanguageConstruct: `else` on a loop
+        tl.store(x, 0)  # error: UnsupportedLanguageConstruct: node type: For. A kernel cannot contain `else` on a loop
 
 
 @case(x="*fp32", n="i32")

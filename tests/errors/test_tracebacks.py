@@ -1,5 +1,6 @@
 """What Python prints below an error in a kernel: the user's frames, and none of the compiler's."""
 
+import bdb
 import sys
 import traceback
 
@@ -136,3 +137,16 @@ def test_a_fault_of_ours_keeps_its_frames(monkeypatch):
     monkeypatch.setattr(triton.runtime.jit, "dependencies", fault)
     trace = frames(raised(triton.jit(outside.fn), "cpu"))
     assert any("tilewright/runtime" in file for file, _ in trace)
+
+
+def test_leaving_a_debugger_shows_the_kernel(monkeypatch):
+    def leave():
+        raise bdb.BdbQuit
+
+    @triton.jit
+    def stops(x_ptr, n):
+        breakpoint()
+
+    monkeypatch.setattr(sys, "breakpointhook", leave)
+    error = raised(stops, "eager")
+    assert type(error) is bdb.BdbQuit and [name for _, name in frames(error)] == ["raised", "stops", "leave"]

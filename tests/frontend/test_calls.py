@@ -6,6 +6,7 @@ import tilewright.language as tl
 from tests.departures import differs
 from tests.frontend.running import compiled, jit, op_names, results
 from tilewright.diagnostics import CompilationError
+from tilewright.ir.walk import ops_in
 
 
 @jit
@@ -213,3 +214,15 @@ def test_results_of_early_returns_in_a_called_function_inside_a_loop():
         tl.store(out, total)
 
     assert results(kernel, n=("i32", 6)) == [97.0 + 98 + 99 + 100 + 100 + 100]
+
+
+def test_a_call_is_placed_where_it_stands_not_where_the_function_ends():
+    @jit
+    def caller(out, n):
+        tl.store(out, scaled(n))
+        tl.store(out + 1, scaled(n))
+
+    first = caller.fn.__code__.co_firstlineno
+    module = compiled(caller, out="*i32", n="i32")
+    calls = [op for f in module.functions.values() for op in ops_in(f.body) if op.name == "call"]
+    assert [op.loc.line - first for op in calls] == [2, 3]

@@ -87,3 +87,11 @@ def test_name_says_something(path: Path) -> None:
 
 def test_lists_name_files_that_exist() -> None:
     assert [name for name in (*READS_ENVIRONMENT, *IMPORTS_LATE) if not (ROOT / name).is_file()] == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_no_attribute_takes_the_lock_of_its_class(path: Path) -> None:
+    """Until Python 3.12 `functools.cached_property` holds one while it computes, also over a fork."""
+    names = {alias.name for node in ast.walk(tree_of(path)) if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert "cached_property" not in names and "functools.cached_property" not in attribute_chains(tree_of(path)), \
+        f"{name_of(path)}: use tilewright.computed"

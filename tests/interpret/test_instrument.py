@@ -43,8 +43,10 @@ def test_it_keeps_name_file_lines_and_parameters():
 
 
 def test_the_users_variables_stay_locals():
-    assert {"a", "b", "C", "i", "t", "late"} <= set(CODE.function.__code__.co_varnames)
-    assert set(CODE.function.__code__.co_cellvars) <= {"__tw"}, "the comprehension sees the steps only"
+    code = CODE.function.__code__
+    assert {"a", "b", "C", "i", "t", "late"} <= set(code.co_varnames)
+    assert "k" in code.co_varnames + code.co_cellvars, "as in the compiler, a comprehension's target is a variable"
+    assert {n for n in code.co_cellvars if not n.startswith("__tw")} <= {"k"}
 
 
 def test_no_operator_and_no_global_name_is_left():
@@ -79,13 +81,13 @@ def test_facts_of_branches_and_loops():
     branch, = [f for f in CODE.facts if isinstance(f, BranchFacts)]
     assert branch.then == branch.otherwise == () and not branch.returns
     counted, waiting = [f for f in CODE.facts if isinstance(f, LoopFacts)]
-    assert counted.target == "i" and counted.carried == ("a",) and set(counted.inner) >= {"a", "t"}
+    assert counted.target == "i" and set(counted.carried) == {"k", "a"} and set(counted.inner) >= {"a", "t"}
     assert waiting.target == "" and waiting.carried == ("n",) and waiting.decaying == {"n"}
 
 
 def test_assigned_names():
     body = ast.parse("a, (b, *c) = d\nfor e in f:\n  g: int = (h := 1)\n[i for i in j]\ndef k():\n  l = 1\n").body
-    assert assigned_names(body) == ("a", "b", "c", "e", "g", "h")
+    assert assigned_names(body) == ("a", "b", "c", "e", "g", "h", "i")
 
 
 @pytest.mark.parametrize("text", ["with x: pass", "del x", "import os", "global y", "try: pass\nfinally: pass"])

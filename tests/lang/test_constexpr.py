@@ -5,8 +5,10 @@ import math
 import operator
 import pickle
 
+import numpy as np
 import pytest
 
+import tilewright as triton
 from tests.lang.recorder import trace
 from tilewright import language as tl
 from tilewright.language import semantic
@@ -111,3 +113,63 @@ class TestTuples:
     def test_types(self):
         done = trace(lambda b, x: tl.tuple((x, C(3))), "fp32")
         assert [str(t) for t in done.result.type] == ["fp32", "constexpr_type[3]"]
+
+
+@tl.constexpr
+def halved(n):
+    return n // 2
+
+
+@tl.constexpr
+def wider(kind, by=2):
+    assert isinstance(kind, tl.dtype)
+    return tl.int64 if kind.is_int() and by == 2 else kind
+
+
+@triton.jit
+def greatest(kind: tl.constexpr):
+    inside = kind.value
+    if inside.is_floating():
+        return 0.5
+    return 2 ** (inside.int_bitwidth - 1) - 1
+
+
+@triton.jit
+def with_declared_functions(out, N: tl.constexpr):
+    half: tl.constexpr = halved(N)
+    i = tl.arange(0, half).to(wider(tl.int32))
+    tl.static_assert(i.dtype == tl.int64)
+    tl.static_assert(i.to(wider(kind=tl.int32, by=3)).dtype == tl.int32)
+    tl.store(out + i, i + half)
+
+
+def test_a_function_declared_constexpr_is_called_at_compile_time(launch):
+    out = np.zeros(4, np.int64)
+    launch(with_declared_functions, (1,), out, 8)
+    assert out.tolist() == [4, 5, 6, 7]
+
+
+@triton.jit
+def with_types_as_arguments(out):
+    tl.store(out, greatest(out.dtype.element_ty))
+    tl.store(out + 1, tl.standard._log2(tl.constexpr(40)))
+
+
+@pytest.mark.parametrize("kind, value", [(np.float32, 0.5), (np.int32, 2**31 - 1)])
+def test_a_type_argument_has_a_value_as_other_constexprs_have(launch, kind, value):
+    out = np.zeros(2, kind)
+    launch(with_types_as_arguments, (1,), out)
+    assert out.tolist() == [value, 5]
+
+
+@triton.jit
+def with_needless_annotation(out, n):
+    twice: tl.constexpr = n * 2
+    tl.store(out, twice + 1)
+
+
+def test_an_annotation_that_cannot_hold_is_warned_of(launch):
+    out = np.zeros(1, np.int32)
+    with pytest.warns(UserWarning, match="twice is declared tl.constexpr, but its value is int32.*no effect"):
+        launch(with_needless_annotation, (1,), out, 5)
+    assert out[0] == 11

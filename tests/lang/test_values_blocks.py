@@ -233,3 +233,18 @@ def test_atomics_on_blocks(launch):
     x = np.zeros((3, 5), np.int32)
     launch(accumulate, (4,), x, 3, 5, BM=4, BN=8)
     assert (x[:, :2] == 4).all() and (x[:, 2:] >= 3).all() and (x <= 7).all()
+
+
+@triton.jit
+def stored_as_what_is_there(out, x, N: tl.constexpr):
+    source = tl.make_block_ptr(x, (N,), (1,), (0,), (N,), (0,))
+    target = tl.make_block_ptr(out, (N,), (1,), (0,), (N,), (0,))
+    tl.static_assert(source.dtype.element_ty == tl.float32)
+    tl.static_assert(target.type.element_ty == target.dtype.element_ty)
+    tl.store(target, (tl.load(source) * 2).to(target.dtype.element_ty), boundary_check=(0,))
+
+
+def test_a_block_pointer_tells_its_element(launch):
+    out = np.zeros(8, np.float16)
+    launch(stored_as_what_is_there, (1,), out, np.arange(8, dtype=np.float32), 8)
+    assert out.tolist() == [0, 2, 4, 6, 8, 10, 12, 14]

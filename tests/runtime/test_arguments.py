@@ -105,6 +105,40 @@ def test_dlpack_object():
     assert (pointer.element, pointer.address, pointer.high - pointer.low) == ("fp32", array.ctypes.data, 24)
 
 
+@pytest.mark.parametrize("keywords", [{}, {"stream": None}], ids=["none", "stream"])
+def test_dlpack_of_before_its_first_version_may_be_written(keywords):
+    """A capsule without a version cannot say that it is read-only, and NumPy takes it for that."""
+    array = np.arange(4, dtype=np.int32)
+
+    class NoKeywords:
+        def __dlpack__(self):
+            return array.__dlpack__()
+
+        def __dlpack_device__(self):
+            return array.__dlpack_device__()
+
+    class OnlyStream(NoKeywords):
+        def __dlpack__(self, stream=None):
+            return array.__dlpack__()
+
+    pointer = read(OnlyStream() if keywords else NoKeywords())
+    assert pointer.writable and pointer.address == array.ctypes.data and pointer.high - pointer.low == 16
+
+
+def test_dlpack_says_what_is_read_only():
+    array = np.arange(4, dtype=np.int32)
+    array.flags.writeable = False
+
+    class Modern:
+        def __dlpack__(self, *, max_version=None, **_):
+            return array.__dlpack__(max_version=max_version)
+
+        def __dlpack_device__(self):
+            return array.__dlpack_device__()
+
+    assert not read(Modern()).writable
+
+
 def test_dlpack_on_another_device_is_told():
     class Foreign:
         def __dlpack__(self, **options):

@@ -307,4 +307,27 @@ def test_the_names_that_torch_takes_a_tuner_apart_by():
     kernel = tuned(prune_configs_by={"early_config_prune": early, "top_k": 3}, reset_to_zero=["x"])
     assert (kernel.early_config_prune, kernel.perf_model, kernel.configs_top_k) == (early, None, 3)
     assert (kernel.user_defined_pre_hook, kernel.user_defined_post_hook) == (False, False)
-    assert (kernel.reset_to_zero, kernel.restore_value) == (["x"], [])
+    assert (kernel.reset_to_zero, kernel.use_cuda_graph) == (["x"], False)
+
+
+def test_who_asks_what_to_restore_is_told_what_was_found_to_be_written():
+    @triton.autotune([triton.Config({})], key=[], restore_value=["y"])
+    @triton.jit
+    def kernel(x, y, z):
+        tl.store(z, tl.load(x) + tl.load(y))
+
+    assert kernel.restore_value == ["y"]
+    kernel[(1,)](*(np.zeros(1, np.float32) for _ in range(3)))
+    assert kernel.restore_value == ["y", "z"]
+
+
+def test_the_choice_is_printed_on_request(capsys):
+    for says in (False, True):
+        with knobs.scope(print_autotuning=says):
+            kernel = tuned(do_bench=times([[2.0] * 3, [1.0] * 3]))
+            kernel[grid](np.ones(32, np.float32), 32, 1.0)
+            kernel[grid](np.ones(32, np.float32), 32, 1.0)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 1, "once, when it was found"
+    assert lines[0].startswith("autotune: scale for the key (32, float32) runs with BLOCK: 32, num_warps: 2")
+    assert "(1 ms), chosen among 2 configs in " in lines[0]

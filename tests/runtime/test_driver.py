@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 
+import numpy as np
 import pytest
 
 from tilewright.runtime.driver import CpuDriver, DriverChoice, GPUTarget
@@ -37,6 +39,18 @@ def test_benchmarker_and_its_cache() -> None:
     cache[0] = 1
     driver.clear_cache(cache)
     assert cache[0] == 0 and cache.nbytes >= 1 << 24
+
+
+def test_the_cache_is_a_torch_tensor_where_torch_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    driver = CpuDriver()
+    cache = driver.get_empty_cache_for_benchmark()
+    assert isinstance(cache, torch.Tensor) and cache.zero_() is cache
+    cache.fill_(1)
+    driver.clear_cache(cache)
+    assert not cache[:1000].any()
+    monkeypatch.delitem(sys.modules, "torch")
+    assert isinstance(driver.get_empty_cache_for_benchmark(), np.ndarray)
 
 
 def test_only_device_zero() -> None:

@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +17,8 @@ import tilewright as triton
 import tilewright.language as tl
 
 torch = pytest.importorskip("torch")
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def compiled(function: Callable[..., Any], backend: str = "aot_eager", **options: Any) -> Callable[..., Any]:
@@ -180,3 +185,19 @@ def test_errors_name_the_kernel() -> None:
 
     with pytest.raises(Exception, match="1 to 3 sizes"):
         compiled(function)(torch.randn(5))
+
+
+def test_kernel_that_is_older_than_torch() -> None:
+    code = """
+import tilewright as triton, tilewright.language as tl
+@triton.jit
+def increment(x):
+    tl.store(x, tl.load(x) + 1)
+import torch
+def function(x):
+    increment[(1,)](x)
+    return x * 2
+print(torch.compile(function, fullgraph=True, backend="eager")(torch.ones(1)).item())
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=120)
+    assert result.stdout == "4.0\n", result.stderr

@@ -1,4 +1,4 @@
-"""Which parameters of a kernel may be written through.
+"""Which parameters of a kernel may be read and written through.
 
 Every pointer value has a set of bases: the parameters that it may be derived from, or "somewhere else" for a pointer
 that was loaded or made from an integer.  A parameter is written if a store or an atomic op may have it as base.
@@ -27,8 +27,23 @@ class Written:
     anything: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Access:
+    """An op that reads or writes memory through its first operand, and whose memory it may be, as in `Written`."""
+
+    op: Op
+    params: frozenset[int]
+    anything: bool
+
+
 def written_params(module: Module) -> Written:
     """What the entry of `module` may write."""
+    writes = [a for a in accesses(module) if a.op.row.effects & Effect.WRITES]
+    return Written(frozenset(p for a in writes for p in a.params), any(a.anything for a in writes))
+
+
+def accesses(module: Module) -> list[Access]:
+    """Every access to memory of the entry of `module`, in program order."""
     ops = list(ops_in(module.entry.body))
     bases: dict[Value, frozenset[int]] = {
         v: frozenset({i}) for i, v in enumerate(module.entry.params) if _is_pointer(v)}
@@ -37,11 +52,9 @@ def written_params(module: Module) -> Written:
         for value in _origins(op):
             bases[value] = frozenset({_ELSEWHERE})
     _spread(bases, edges)
-    found: set[int] = set()
-    for op in ops:
-        if op.row.effects & Effect.WRITES:
-            found |= bases.get(op.operands[0], frozenset({_ELSEWHERE}))
-    return Written(frozenset(found - {_ELSEWHERE}), _ELSEWHERE in found)
+    found = [(op, bases.get(op.operands[0], frozenset({_ELSEWHERE}))) for op in ops
+             if op.row.effects & (Effect.READS | Effect.WRITES)]
+    return [Access(op, base - {_ELSEWHERE}, _ELSEWHERE in base) for op, base in found]
 
 
 def _is_pointer(value: Value) -> bool:

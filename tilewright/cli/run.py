@@ -11,7 +11,7 @@ import importlib.util
 import sys
 from collections.abc import Sequence
 
-from tilewright.compat import cuda_on_cpu, install
+from tilewright.compat import cuda_is_missing, cuda_on_cpu, install
 from tilewright.compat.script import run_file, run_module
 
 
@@ -21,13 +21,26 @@ def main(arguments: Sequence[str]) -> int:
     given = parser.parse_args(arguments)
     if not (given.module or given.script):
         parser.error("which script? For example: tilewright run softmax.py")
-    if given.on == "cpu" and importlib.util.find_spec("torch") is None:
-        parser.error("--on cpu is for programs that use torch, and torch is not installed: pip install torch")
     install()
-    with cuda_on_cpu() if given.on == "cpu" else contextlib.nullcontext():
+    # without torch there is no device "cuda" to ask for
+    on_cpu = given.on == "cpu" and importlib.util.find_spec("torch") is not None
+    with cuda_on_cpu() if on_cpu else contextlib.nullcontext():
         if given.module:
-            return run_module(given.module[0], given.module[1:])
-        return run_file(given.script[0], given.script[1:])
+            return run_module(given.module[0], given.module[1:], _hint)
+        return run_file(given.script[0], given.script[1:], _hint)
+
+
+def _hint(error: Exception) -> str:
+    """What may help a program that ended with `error`, or nothing."""
+    text = str(error)
+    if cuda_is_missing() and any(said in text for said in _NO_CUDA):
+        return "tilewright run: this machine has no CUDA device; `tilewright run --on cpu SCRIPT` runs it on the CPU"
+    return ""
+
+
+# what torch says where there is no GPU, no driver, or no build for one
+_NO_CUDA = ("Found no NVIDIA driver", "not compiled with CUDA", "No CUDA GPUs", "CUDA driver initialization failed",
+            "no NVIDIA GPU", "NVIDIA driver on your system", "CUDA is not available", "Torch not linked with CUDA")
 
 
 def _parser() -> argparse.ArgumentParser:

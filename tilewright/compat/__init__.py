@@ -6,6 +6,6 @@ Tests: tests/compat/.
 """
 
 from tilewright.compat.alias import SHADOW, install
-from tilewright.compat.on_cpu import cuda_on_cpu
+from tilewright.compat.on_cpu import cuda_is_missing, cuda_on_cpu
 
-__all__ = ["SHADOW", "cuda_on_cpu", "install"]
+__all__ = ["SHADOW", "cuda_is_missing", "cuda_on_cpu", "install"]

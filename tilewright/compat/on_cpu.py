@@ -55,6 +55,12 @@ def cuda_on_cpu() -> Iterator[None]:
         yield
 
 
+def cuda_is_missing() -> bool:
+    """Whether the program has loaded torch, and torch finds no CUDA device."""
+    torch = sys.modules.get("torch")
+    return torch is not None and not torch.cuda.is_available()
+
+
 class Places:
     """Where the program believes its tensors to be, and what it is told."""
 

@@ -15,8 +15,10 @@ import types
 from collections.abc import Callable, Sequence
 from importlib.machinery import SourceFileLoader
 
+Hint = Callable[[Exception], str]       # a line to show below an error, or ""
 
-def run_file(path: str, arguments: Sequence[str]) -> int:
+
+def run_file(path: str, arguments: Sequence[str], hint: Hint = lambda error: "") -> int:
     """Run the file `path` with `sys.argv = [path, *arguments]`; the exit status."""
     full = os.path.abspath(path)
     if os.path.isdir(full):
@@ -33,23 +35,25 @@ def run_file(path: str, arguments: Sequence[str]) -> int:
     sys.modules["__main__"] = module
     sys.argv[:] = [path, *arguments]
     sys.path.insert(1, os.path.dirname(full))
-    return _guarded(lambda: exec(compile(source, full, "exec"), module.__dict__))
+    return _guarded(lambda: exec(compile(source, full, "exec"), module.__dict__), hint)
 
 
-def run_module(name: str, arguments: Sequence[str]) -> int:
+def run_module(name: str, arguments: Sequence[str], hint: Hint = lambda error: "") -> int:
     """Run the module `name` as `python -m name` does; the exit status."""
     sys.argv[:] = [name, *arguments]
     sys.path.insert(1, os.getcwd())
-    return _guarded(lambda: runpy.run_module(name, run_name="__main__", alter_sys=True))
+    return _guarded(lambda: runpy.run_module(name, run_name="__main__", alter_sys=True), hint)
 
 
-def _guarded(work: Callable[[], object]) -> int:
+def _guarded(work: Callable[[], object], hint: Hint) -> int:
     """Run `work`; an exception is shown without the frames of what runs it."""
     try:
         work()
     except Exception as error:
         error.__traceback__ = _without_runner(error.__traceback__)
         sys.excepthook(type(error), error, error.__traceback__)
+        if text := hint(error):
+            print(text, file=sys.stderr)
         return 1
     return 0
 

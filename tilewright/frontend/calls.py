@@ -15,7 +15,7 @@ from typing import Any
 from tilewright import language
 from tilewright.frontend.graph import GraphBuilder
 from tilewright.frontend.python_builtins import PYTHON_CALLS, call_python
-from tilewright.frontend.scope import is_namedtuple_class
+from tilewright.frontend.scope import belongs_to_language, is_namedtuple_class
 from tilewright.frontend.values import as_tuple, from_python, is_static, spelled, to_python, type_name
 from tilewright.frontend.wording import plural, suggestion
 from tilewright.language import core
@@ -31,6 +31,8 @@ Keywords = Mapping[str, Any]
 def call_value(builder: GraphBuilder, callee: Any, args: Arguments, kwargs: Keywords) -> Any:
     """The value of `callee(*args, **kwargs)`."""
     if isinstance(callee, constexpr):
+        if isinstance(callee.value, types.FunctionType):        # declared as `@tl.constexpr`
+            return _declared_constexpr(callee.value, args, kwargs)
         callee = callee.value
     if is_builtin(callee):
         return from_python(callee.call(builder, args, kwargs))
@@ -70,7 +72,7 @@ def _construct(cls: type, args: Arguments, kwargs: Keywords) -> Any:
         return as_tuple(list(made), made)
     if issubclass(cls, base_type):
         return from_python(_at_compile_time(cls, args, kwargs))
-    if (cls.__module__ or "").startswith("tilewright.language"):
+    if belongs_to_language(cls):
         return cls(*args, **kwargs)
     cure = f"convert with x.to(tl.{name})" if (name := type_called(cls.__name__)) else "namedtuples can"
     raise LanguageTypeError(f"the class {cls.__name__} cannot be called in a kernel; {cure}")
@@ -83,7 +85,7 @@ def _is_compile_time_function(callee: Any) -> bool:
         if isinstance(owner, types.ModuleType):
             return owner.__name__ == "math"
         return isinstance(owner, bool | int | float | str | base_type | type)
-    return isinstance(callee, types.FunctionType) and (callee.__module__ or "").startswith("tilewright.language")
+    return isinstance(callee, types.FunctionType) and belongs_to_language(callee)
 
 
 def _python(name: str, position: int | str, value: Any) -> Any:
@@ -100,6 +102,14 @@ def _at_compile_time(callee: Callable[..., Any], args: Arguments, kwargs: Keywor
     plain = [_python(name, i, v) for i, v in enumerate(args)]
     named = {k: _python(name, k, v) for k, v in kwargs.items()}
     return from_python(callee(*first, *plain, **named))
+
+
+def _declared_constexpr(function: types.FunctionType, args: Arguments, kwargs: Keywords) -> Any:
+    """`f(...)` with `f = tl.constexpr(function)`: unlike a constexpr function it gets the constexprs themselves."""
+    given: list[tuple[int | str, Any]] = [*enumerate(args), *kwargs.items()]
+    for which, value in given:
+        _python(function.__name__, which, value)
+    return from_python(function(*args, **kwargs))
 
 
 def _not_callable(callee: Any) -> str:

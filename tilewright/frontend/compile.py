@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tilewright.diagnostics import CompilationError, TritonError, cut_own_frames
+from tilewright.diagnostics import CompilationError, cut_own_frames
 from tilewright.frontend.functions import DeviceFunctions, trace_function
 from tilewright.frontend.graph import GraphBuilder
 from tilewright.frontend.values import as_tuple, from_python
@@ -28,7 +28,7 @@ def compile_function(fn: SourceFunction, signature: Signature, options: Options 
     """
     try:
         return _compiled(fn, signature, options or Options(), allow_non_constexpr_globals)
-    except TritonError as error:
+    except BaseException as error:
         cut_own_frames(error)
         raise
 

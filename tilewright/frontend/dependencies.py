@@ -17,10 +17,11 @@ from typing import Any
 
 from tilewright.diagnostics import SourceNotFoundError
 from tilewright.frontend.liveness import assigned_names
+from tilewright.language.constexpr import constexpr
 from tilewright.language.function import ConstexprFunction, SourceFunction
 
 _MISSING = object()
-_CONSTANT_MODULES = ("tilewright", "math", "builtins")
+_CONSTANT_MODULES = ("tilewright", "triton", "math", "builtins")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,6 +99,8 @@ class _Search:
             self.follow(value)
         elif isinstance(value, ConstexprFunction) and isinstance(value.fn, types.FunctionType):
             self._python_function(value.fn)
+        elif isinstance(value, constexpr) and isinstance(value.value, types.FunctionType):
+            self._python_function(value.value)
         elif isinstance(value, types.FunctionType):
             if _package(value) in {_package(f.fn) for f in self.functions}:     # the program's own, not a library's
                 self._python_function(value)

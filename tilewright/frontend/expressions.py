@@ -17,6 +17,7 @@ from tilewright.diagnostics import UnsupportedLanguageConstruct
 from tilewright.frontend.attributes import attribute
 from tilewright.frontend.branches import Branches, Side
 from tilewright.frontend.calls import call_value
+from tilewright.frontend.nesting import left_chain
 from tilewright.frontend.python_builtins import items_of
 from tilewright.frontend.refusals import (
     KEYWORDS_OF_DICT,
@@ -80,9 +81,15 @@ class Expressions(Branches):
     # -- operators --------------------------------------------------------------------------------------------------
 
     def _binary(self, node: ast.BinOp) -> Any:
-        lhs, rhs = self.expression(node.left), self.expression(node.right)
-        self.at(node)
-        return from_python(semantic.binary(self.builder, type(node.op).__name__, lhs, rhs))
+        """A chain such as `a + b + c` nests to the left, as deep as it is long; so that is a loop."""
+        chain = left_chain(node)
+        result = self.expression(chain[0].left)
+        for link in chain:
+            with self.placed(link):
+                right = self.expression(link.right)
+                self.at(link)
+                result = from_python(semantic.binary(self.builder, type(link.op).__name__, result, right))
+        return result
 
     def _unary(self, node: ast.UnaryOp) -> Any:
         operand = self.expression(node.operand)

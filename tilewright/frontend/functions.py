@@ -88,7 +88,9 @@ class DeviceFunctions:
             values = bind_arguments(fn, args, kwargs)
         except LanguageTypeError as error:
             raise CompilationError(str(error)) from error
+        site = builder.location
         specialisation = self._specialised(builder, fn, values)
+        builder.location = site         # tracing the function has moved it
         passed = [h for v in values.values() for h in handles(v)]
         types = tuple(h.type for h in handles(specialisation.returned))
         results = builder.emit("call", passed, {"callee": specialisation.name, "result_types": types})

@@ -24,6 +24,7 @@ from tilewright.language.errors import LanguageError
 from tilewright.language.function import ConstexprFunction, SourceFunction
 from tilewright.language.structures import structure
 
+_LANGUAGE = ("tilewright.language", "triton.language")     # its modules, and their names under the alias
 _READABLE = (types.ModuleType, SourceFunction, ConstexprFunction, constexpr, base_type)
 
 
@@ -111,8 +112,8 @@ def is_readable_global(value: Any) -> bool:
     if is_builtin(value) or isinstance(value, enum.Enum) or _is_builtin_function(value):
         return True
     if isinstance(value, type):
-        return _belongs_to_language(value) or is_namedtuple_class(value) or issubclass(value, enum.Enum | structure)
-    return _belongs_to_language(value)
+        return belongs_to_language(value) or is_namedtuple_class(value) or issubclass(value, enum.Enum | structure)
+    return belongs_to_language(value)
 
 
 def _is_builtin_function(value: Any) -> bool:
@@ -123,9 +124,10 @@ def _is_builtin_function(value: Any) -> bool:
         return False
 
 
-def _belongs_to_language(value: Any) -> bool:
+def belongs_to_language(value: Any) -> bool:
+    """Whether `value`, or its class, is defined in the language's own modules."""
     module = getattr(value, "__module__", None) or ""
-    return isinstance(module, str) and module.startswith("tilewright.language")
+    return isinstance(module, str) and module.startswith(_LANGUAGE)
 
 
 def is_namedtuple_class(value: Any) -> bool:

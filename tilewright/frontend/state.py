@@ -17,6 +17,7 @@ from tilewright.diagnostics import CompilationError, Location
 from tilewright.frontend.exits import Exits
 from tilewright.frontend.graph import GraphBuilder, Retrace
 from tilewright.frontend.liveness import Liveness
+from tilewright.frontend.nesting import too_deep
 from tilewright.frontend.scope import Locals
 from tilewright.language.errors import LanguageError
 from tilewright.language.function import SourceFunction
@@ -65,8 +66,8 @@ class State:
                 error.src, error.node = self.fn.source, node
             raise
         except RecursionError as error:
-            raise self.error(node, "this nests too deeply for the compiler: recursion, or too many unrolled iterations "
-                                   "with a run-time `break`") from error
+            place, message = too_deep(self.fn.tree(), node)
+            raise self.error(place, message) from error
         except Exception as error:
             raise self.error(node, said(error)) from error
 

@@ -18,7 +18,6 @@ from tilewright.frontend.loops import Loops
 from tilewright.frontend.values import from_python, is_static, to_python, type_name
 from tilewright.language import debug, semantic
 from tilewright.language.core import tensor
-from tilewright.language.errors import LanguageTypeError
 from tilewright.language.function import SourceFunction, is_constexpr_annotation
 
 
@@ -120,8 +119,8 @@ class Tracer(Loops):
     def _known(self, name: str, value: Any) -> Any:
         """The value of a name declared `tl.constexpr`; in a tuple run-time values may stand beside known ones."""
         if isinstance(value, tensor):
-            raise LanguageTypeError(f"{name} is declared tl.constexpr, but its value is {type_name(value)}, which is "
-                                    "known only at run time; leave the annotation out")
+            self.builder.warn(f"{name} is declared tl.constexpr, but its value is {type_name(value)}, which is known "
+                              "only at run time; the annotation has no effect, leave it out")
         return from_python(value)
 
     def _annotated(self, node: ast.AnnAssign) -> None:

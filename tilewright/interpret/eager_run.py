@@ -35,6 +35,7 @@ from tilewright.interpret.instrument import Instrumented, instrument
 from tilewright.interpret.memory import Extent, Memory
 from tilewright.interpret.steps import Steps
 from tilewright.interpret.tracing import Tracing
+from tilewright.interpret.trial import Trials
 from tilewright.ir.types import Pointer, storage_dtype
 from tilewright.language.core import tensor
 from tilewright.language.function import SourceFunction
@@ -81,6 +82,7 @@ class _Launch:
         recorder = GraphBuilder(options, DeviceFunctions(self._any_global).call)
         self._active: set[Hashable] = set()     # what is being called
         self.tracing = Tracing()
+        self._trials = Trials(recorder, self._any_global)
         self.builder = EagerBuilder(options, machine, self._call, recorder)
 
     def _call(self, fn: SourceFunction, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -100,7 +102,7 @@ class _Launch:
     def call(self, fn: SourceFunction, values: Mapping[str, Any]) -> Any:
         """Run `fn` with a value for each parameter."""
         code = self._code(fn)
-        steps = Steps(code, self.builder, self.tracing, self._any_global)
+        steps = Steps(code, self.builder, self.tracing, self._trials, self._any_global)
         try:
             return self.tracing.user_code(code.function, steps, *values.values())
         except UnboundLocalError as error:

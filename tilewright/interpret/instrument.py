@@ -18,8 +18,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.diagnostics import Location
+from tilewright.diagnostics import CompilationError, Location
 from tilewright.frontend.liveness import Liveness
+from tilewright.frontend.nesting import too_deep
 from tilewright.frontend.refusals import LOOP_ELSE, STARRED_TARGET, target_refusal, unsupported_message
 from tilewright.frontend.statements import says_constexpr
 from tilewright.interpret.instrument_expressions import STEPS, ExpressionRewriter, assigned_names, at, walk_own
@@ -60,13 +61,14 @@ class LoopFacts:
 class Instrumented:
     """An instrumented function: call it with a `Steps` and the argument values.
 
-    Steps get numbers that stand for places and for the facts of branches and loops.
+    Steps get numbers that stand for places, for the facts of branches and loops, and for operands.
     """
 
     source: SourceFunction
     function: Callable[..., Any]
     locations: tuple[Location, ...]
     facts: tuple[BranchFacts | LoopFacts, ...]
+    operands: tuple[ast.expr, ...]      # right sides of `and` and `or`, as the user wrote them
 
 
 def instrument(fn: SourceFunction) -> Instrumented:
@@ -74,12 +76,19 @@ def instrument(fn: SourceFunction) -> Instrumented:
 
     Names from outside are looked up by steps; it has the globals of `fn` all the same, for the debugger's prompt.
     """
-    rewriter = _Rewriter(fn)
-    code = compile(rewriter.rewritten(), fn.file, "exec", dont_inherit=True)
+    try:
+        rewriter = _Rewriter(fn)
+        code = compile(rewriter.rewritten(), fn.file, "exec", dont_inherit=True)
+    except RecursionError as error:
+        node, message = too_deep(fn.tree(), fn.tree())
+        location = fn.location(node)
+        raise CompilationError(message, location, src=fn.source, node=node,
+                               line_text=fn.line_text(location.line)) from error
     namespace: dict[str, Any] = {}
     exec(code, namespace)
     function = types.FunctionType(namespace[fn.__name__].__code__, fn.globals, fn.__name__)
-    return Instrumented(fn, function, tuple(rewriter.locations), tuple(rewriter.facts))
+    return Instrumented(fn, function, tuple(rewriter.locations), tuple(rewriter.facts),
+                        tuple(rewriter.operands))
 
 
 class _Rewriter(ExpressionRewriter):
@@ -113,9 +122,10 @@ class _Rewriter(ExpressionRewriter):
             made += handler(statement) if handler is not None else self._refused(statement)
         return made or [ast.Pass()]
 
-    def _refused(self, node: ast.expr | ast.stmt, what: str | None = None) -> list[ast.stmt]:
-        """A statement that raises when it is reached."""
-        return [at(node, ast.Expr(self.step(node, "unsupported", unsupported_message(node, what))))]
+    def _refused(self, node: ast.expr | ast.stmt, what: str | None = None,
+                 named: ast.stmt | None = None) -> list[ast.stmt]:
+        """A statement that raises when it is reached, about `named` if that is not `node` itself."""
+        return [at(node, ast.Expr(self.step(node, "unsupported", unsupported_message(named or node, what))))]
 
     def _stmt_expr(self, node: ast.Expr) -> list[ast.stmt]:
         if isinstance(node.value, ast.Constant):        # docstrings and `...`
@@ -173,7 +183,7 @@ class _Rewriter(ExpressionRewriter):
         name = node.target.id
         if not says_constexpr(self.fn, node.annotation):
             return [] if node.value is None else self._assign(node, node.target, self.expression(node.value))
-        defined = self.step(node.target, "declare", name, self._locals_now())
+        defined = self.step(node.target, "declare", name, self.locals_now())
         made: list[ast.stmt] = [at(node, ast.Expr(defined))]
         if node.value is None:
             self._declared.add(name)
@@ -194,7 +204,7 @@ class _Rewriter(ExpressionRewriter):
         branch, then, other = self.temporary(), assigned_names(node.body), assigned_names(node.orelse)
         facts = self._fact(BranchFacts(then, other, self._live.after(node), _has_return([*node.body, *node.orelse]),
                                        (_may_end(node.body), _may_end(node.orelse))))
-        opened = self.step(node.test, "branch", self.expression(node.test), facts, self._locals_now())
+        opened = self.step(node.test, "branch", self.expression(node.test), facts, self.locals_now())
         rest = self._block(node.orelse) if node.orelse else []
         return [at(node, ast.Assign([ast.Name(branch, ast.Store())], opened)),
                 at(node, ast.If(_data(branch, "taken"), self._block(node.body), rest)),
@@ -219,9 +229,9 @@ class _Rewriter(ExpressionRewriter):
 
     def _stmt_for(self, node: ast.For) -> list[ast.stmt]:
         if node.orelse:
-            return self._refused(node.orelse[0], LOOP_ELSE)
+            return self._refused(node.orelse[0], LOOP_ELSE, node)
         loop, index, facts = self.temporary(), self.temporary(), self._loop_facts(node)
-        opened = self.step(node.iter, "for_loop", self.expression(node.iter), self._fact(facts), self._locals_now())
+        opened = self.step(node.iter, "for_loop", self.expression(node.iter), self._fact(facts), self.locals_now())
         item = self.step(node, "item", ast.Name(loop, ast.Load()), ast.Name(index, ast.Load()))
         body = [*self._bind(node, node.target, item), *self._loop_body(node, loop)]
         new = ast.For(ast.Name(index, ast.Store()), _data(loop, "items"), body, [], None)
@@ -235,9 +245,9 @@ class _Rewriter(ExpressionRewriter):
 
     def _stmt_while(self, node: ast.While) -> list[ast.stmt]:
         if node.orelse:
-            return self._refused(node.orelse[0], LOOP_ELSE)
+            return self._refused(node.orelse[0], LOOP_ELSE, node)
         loop, facts = self.temporary(), self._loop_facts(node)
-        opened = self.step(node, "while_loop", self._fact(facts), self._locals_now())
+        opened = self.step(node, "while_loop", self._fact(facts), self.locals_now())
         return [at(node, ast.Assign([ast.Name(loop, ast.Store())], opened)),
                 *self._rebound(node, loop, facts.carried),
                 at(node, ast.While(self.step(node.test, "goes_on", self.expression(node.test)),
@@ -250,7 +260,7 @@ class _Rewriter(ExpressionRewriter):
         return [*body, self._check(node, loop)]
 
     def _check(self, node: ast.stmt, loop: str) -> ast.stmt:
-        step = self.step(node, "end_of_iteration", ast.Name(loop, ast.Load()), self._locals_now())
+        step = self.step(node, "end_of_iteration", ast.Name(loop, ast.Load()), self.locals_now())
         return at(node, ast.Expr(step))
 
     def _stmt_break(self, node: ast.Break) -> list[ast.stmt]:
@@ -259,16 +269,13 @@ class _Rewriter(ExpressionRewriter):
     def _stmt_continue(self, node: ast.Continue) -> list[ast.stmt]:
         return [node]
 
-    def _locals_now(self) -> ast.expr:
-        return ast.Call(ast.Name("locals", ast.Load()), [], [])
-
     def _rebound(self, node: ast.stmt, frame: str, names: Iterable[str]) -> list[ast.stmt]:
         """`if "v" in frame.new: v = frame.new["v"]` for each name: what a loop carries is a tensor from here on."""
         return [at(node, ast.If(_is_in(name, frame, "new"), [_new_value(name, frame)], [])) for name in names]
 
     def _joined(self, node: ast.stmt, frame: str, names: Iterable[str]) -> list[ast.stmt]:
         """After a branch or loop: values that both ways give, and the end of names that only one way binds."""
-        close = at(node, ast.Expr(self.step(node, "close", ast.Name(frame, ast.Load()), self._locals_now())))
+        close = at(node, ast.Expr(self.step(node, "close", ast.Name(frame, ast.Load()), self.locals_now())))
         made: list[ast.stmt] = [close]
         for name in names:
             dropped = ast.If(_is_in(name, frame, "gone"), [ast.Delete([ast.Name(name, ast.Del())])], [])

@@ -7,25 +7,29 @@ Tests: tests/interpret/test_instrument.py.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from tilewright.diagnostics import Location
+from tilewright.frontend.nesting import left_chain
 from tilewright.frontend.refusals import (
     KEYWORDS_OF_DICT,
     MEMBERSHIP,
     SEVERAL_LOOPS,
+    STARRED_TARGET,
     literal_refusal,
+    target_refusal,
     unsupported_message,
 )
 from tilewright.language.function import SourceFunction
 
 STEPS = "__tw"
+MAX_NESTED = 16     # operators of a chain that stay nested
 Node = TypeVar("Node", bound=ast.AST)
 
 
 def assigned_names(nodes: Iterable[ast.AST]) -> tuple[str, ...]:
-    """Names that the statements bind, in order of appearance; those of nested functions are not among them."""
+    """Names that the nodes bind, in order of appearance; those of nested functions are not among them."""
     found: dict[str, None] = {}
     for node in nodes:
         for inner in walk_own(node):
@@ -35,12 +39,13 @@ def assigned_names(nodes: Iterable[ast.AST]) -> tuple[str, ...]:
 
 
 def walk_own(node: ast.AST) -> Iterable[ast.AST]:
-    """`node` and what is below it, but nothing inside functions, classes, lambdas and comprehensions."""
-    yield node
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda | ast.comprehension):
-        return
-    for child in ast.iter_child_nodes(node):
-        yield from walk_own(child)
+    """`node` and what is below it, but nothing inside functions, classes and lambdas."""
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            waiting.extend(reversed(list(ast.iter_child_nodes(node))))
 
 
 def at(node: ast.AST, made: Node) -> Node:
@@ -66,12 +71,14 @@ def _without_tracing() -> list[ast.expr]:
 class ExpressionRewriter:
     """Rewrites expressions of one function.  Methods named `_expr_x` treat the node class X.
 
-    `locations` grows by a place for each step; `names` are the function's local names.
+    `locations` grows by a place for each step, `operands` by each right side of `and` and `or` that has calls; `names`
+    are the function's local names.
     """
 
     def __init__(self, fn: SourceFunction, names: Iterable[str]) -> None:
         self.fn = fn
         self.locations: list[Location] = []
+        self.operands: list[ast.expr] = []
         self._locals = set(names)
         self._temporaries = 0
 
@@ -115,8 +122,21 @@ class ExpressionRewriter:
         return node if node.id in self._locals else self.step(node, "name", node.id)
 
     def _expr_binop(self, node: ast.BinOp) -> ast.expr:
-        left, right = self.expression(node.left), self.expression(node.right)
-        return self.step(node, "binary", type(node.op).__name__, left, right)
+        chain = left_chain(node)
+        if len(chain) <= MAX_NESTED:
+            left, right = self.expression(node.left), self.expression(node.right)
+            return self.step(node, "binary", type(node.op).__name__, left, right)
+        return self._flat(node, chain)
+
+    def _flat(self, node: ast.BinOp, chain: Sequence[ast.BinOp]) -> ast.expr:
+        """A long chain as `(t := a + b, t := t + c, ...)[-1]`, since Python refuses code that nests deeply."""
+        name = self.temporary()
+        parts = [self.kept(name, self.expression(chain[0].left))]
+        for link in chain:
+            left = at(link, ast.Name(name, ast.Load()))
+            made = self.step(link, "binary", type(link.op).__name__, left, self.expression(link.right))
+            parts.append(self.kept(name, made))
+        return at(node, ast.Subscript(ast.Tuple(parts, ast.Load()), ast.Constant(-1), ast.Load()))
 
     def _expr_unaryop(self, node: ast.UnaryOp) -> ast.expr:
         return self.step(node, "unary", type(node.op).__name__, self.expression(node.operand))
@@ -124,23 +144,32 @@ class ExpressionRewriter:
     def _expr_boolop(self, node: ast.BoolOp) -> ast.expr:
         made = self.expression(node.values[0])
         for value in node.values[1:]:
-            calls = any(isinstance(n, ast.Call) for n in walk_own(value))
-            made = self._logical(node, type(node.op).__name__, made, self.expression(value), calls)
+            made = self._logical(node, type(node.op).__name__, made, value)
         return made
 
-    def _logical(self, node: ast.expr, op: str, left: ast.expr, right: ast.expr, calls: bool) -> ast.expr:
-        """`left op right`; `right` is not evaluated when `left` decides."""
-        name = self.temporary()
-        decided = self.step(node, "decides", op, calls, self.kept(name, left))
-        both = self.step(node, "logical", op, ast.Name(name, ast.Load()), right)
-        return at(node, ast.IfExp(decided, ast.Name(name, ast.Load()), both))
+    def _logical(self, node: ast.expr, op: str, left: ast.expr, right: ast.expr) -> ast.expr:
+        """`left op right`; `right` is not evaluated when `left` decides, for which it may have to be looked at."""
+        if any(isinstance(n, ast.Call) for n in walk_own(right)):
+            self.operands.append(right)
+            left = self.step(node, "decision", op, left, len(self.operands) - 1, self.locals_now())
+        else:
+            left = self.step(node, "decision", op, left)
+        return self._unless_made(node, left, lambda name: self.step(node, "logical", op, name, self.expression(right)))
 
     def _chained(self, node: ast.Compare, before: ast.expr, link: ast.expr) -> ast.expr:
         """`before and link` of a chained comparison; `link` is not evaluated when `before` decides."""
+        decision = self.step(node, "decision", "And", before)
+        return self._unless_made(node, decision, lambda name: self.step(node, "chain", name, link))
+
+    def _unless_made(self, node: ast.expr, decision: ast.expr, both: Callable[[ast.expr], ast.expr]) -> ast.expr:
+        """`d.value if (d := decision).made else both(d)`."""
         name = self.temporary()
-        decided = self.step(node, "decides", "And", False, self.kept(name, before))
-        both = self.step(node, "chain", ast.Name(name, ast.Load()), link)
-        return at(node, ast.IfExp(decided, ast.Name(name, ast.Load()), both))
+        made = ast.Attribute(self.kept(name, decision), "made", ast.Load())
+        value = ast.Attribute(ast.Name(name, ast.Load()), "value", ast.Load())
+        return at(node, ast.IfExp(made, value, both(ast.Name(name, ast.Load()))))
+
+    def locals_now(self) -> ast.expr:
+        return ast.Call(ast.Name("locals", ast.Load()), [], [])
 
     def _expr_compare(self, node: ast.Compare) -> ast.expr:
         made: ast.expr | None = None
@@ -233,13 +262,27 @@ class ExpressionRewriter:
         (generator, *more) = node.generators
         if more or generator.is_async:
             return self.step(node, "unsupported", unsupported_message(node, SEVERAL_LOOPS))
-        outer = self._locals
         iterated = self.step(generator.iter, "spread", self.expression(generator.iter))
-        self._locals = outer | set(assigned_names([generator.target]))
+        items, item = self.temporary(), self.temporary()
+        # an iterable may not hold assignment expressions, so it is evaluated before; the target is the function's own
+        # name, which keeps its value, so it is assigned in the first condition, a tuple with elements, which holds
+        first = at(node, ast.Tuple(self._bound(generator.target, ast.Name(item, ast.Load())), ast.Load()))
         tests = [self.step(t, "known_choice", self.expression(t)) for t in generator.ifs]
-        items = self.temporary()       # an iterable may not hold assignment expressions, so it is evaluated before
         made = ast.ListComp(self.expression(node.elt), [
-            ast.comprehension(generator.target, ast.Name(items, ast.Load()), list(tests), 0)])
-        self._locals = outer
+            ast.comprehension(ast.Name(item, ast.Store()), ast.Name(items, ast.Load()), [first, *tests], 0)])
         both = ast.Tuple([self.kept(items, iterated), at(node, made)], ast.Load())
         return self.step(node, "tuple", ast.Subscript(both, ast.Constant(1), ast.Load()))
+
+    def _bound(self, target: ast.expr, value: ast.expr) -> list[ast.expr]:
+        """Assignment expressions that give `value`, as it is, to the names of a target."""
+        if isinstance(target, ast.Name):
+            return [self.kept(target.id, self.step(target, "bind", target.id, value))]
+        if not isinstance(target, ast.Tuple | ast.List):
+            return [self.step(target, "unsupported", unsupported_message(target, target_refusal(target)))]
+        name = self.temporary()
+        made: list[ast.expr] = [self.kept(name, self.step(target, "unpack", value, len(target.elts)))]
+        for index, inner in enumerate(target.elts):
+            if isinstance(inner, ast.Starred):
+                return [self.step(inner, "unsupported", unsupported_message(inner, STARRED_TARGET))]
+            made += self._bound(inner, ast.Subscript(ast.Name(name, ast.Load()), ast.Constant(index), ast.Load()))
+        return made

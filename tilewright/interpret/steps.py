@@ -14,6 +14,7 @@ from __future__ import annotations
 import bdb
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import tilewright.language as tl
@@ -35,6 +36,7 @@ from tilewright.interpret.eager import EagerBuilder
 from tilewright.interpret.flow import Branch, Choice, CountedLoop, History, Loop, TypeChange, Unrolled, scalar_value
 from tilewright.interpret.instrument import BranchFacts, Instrumented, LoopFacts
 from tilewright.interpret.tracing import Tracing
+from tilewright.interpret.trial import Trials
 from tilewright.language import semantic
 from tilewright.language.casting import cast
 from tilewright.language.core import LanguageTypeError, constexpr, dtype, int32, tensor
@@ -68,16 +70,28 @@ def step(method: Method) -> Method:
     return placed  # type: ignore[return-value]
 
 
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The left side of `and` or `or`: whether it is the result, and whether it is a condition of evaluating the right.
+    """
+
+    value: Any
+    made: bool
+    is_lazy: bool
+
+
 class Steps:
     """One activation of an instrumented function."""
 
     gettrace = staticmethod(sys.gettrace)
     settrace = staticmethod(sys.settrace)
 
-    def __init__(self, code: Instrumented, builder: EagerBuilder, tracing: Tracing, any_global: bool) -> None:
+    def __init__(self, code: Instrumented, builder: EagerBuilder, tracing: Tracing, trials: Trials,
+                 any_global: bool) -> None:
         self.code = code
         self.builder = builder
         self.tracing = tracing
+        self._trials = trials
         self.history = History()
         self._any_global = any_global
         self._may_have_returned = False         # a run-time branch or loop with a `return` was entered
@@ -134,25 +148,26 @@ class Steps:
         return semantic.compare(self.builder, operator, left, right)
 
     @step
-    def decides(self, operator: str, calls: bool, left: Any) -> bool:
-        """Whether `left` decides an `and` or `or`.
-
-        A compile-time value may.  A run-time scalar does where the other side has calls (`calls`): these may touch
-        memory, which a kernel guards like this.
-        """
+    def decision(self, operator: str, left: Any, number: int | None = None, now: Variables | None = None) -> Decision:
+        """What the left side of an `and` or `or` decides; `number` is that of a right side with calls."""
         if is_static(left):
-            return bool(to_python(left)) != (operator == "And")
-        if not calls or not isinstance(left, tensor) or left.shape or left.dtype != tl.int1:
-            return False
-        return scalar_value(left) != (operator == "And")
+            return Decision(left, bool(to_python(left)) != (operator == "And"), False)
+        if number is None or now is None or not isinstance(left, tensor) or left.shape:
+            return Decision(left, False, False)
+        if not self._trials.is_lazy(self.code.source, self.code.operands[number], now):
+            return Decision(left, False, False)
+        flag = scalar_value(to_tensor(self.builder, semantic.truth(self.builder, left)))
+        return Decision(to_tensor(self.builder, flag), flag != (operator == "And"), True)
 
     @step
-    def logical(self, operator: str, left: Any, right: Any) -> Any:
-        return right if is_static(left) else semantic.logical(self.builder, operator, left, right)
+    def logical(self, operator: str, left: Decision, right: Any) -> Any:
+        if left.is_lazy:
+            return semantic.logical(self.builder, operator, right, constexpr(operator == "And"))
+        return right if is_static(left.value) else semantic.logical(self.builder, operator, left.value, right)
 
     @step
-    def chain(self, before: Any, link: Any) -> Any:
-        return semantic.chain(self.builder, before, link)
+    def chain(self, before: Decision, link: Any) -> Any:
+        return semantic.chain(self.builder, before.value, link)
 
     @step
     def subscript(self, value: Any, index: Any) -> Any:
@@ -236,8 +251,8 @@ class Steps:
     def known(self, name: str, value: Any) -> Any:
         """The value of a name declared `tl.constexpr`."""
         if isinstance(value, tensor):
-            raise LanguageTypeError(f"{name} is declared tl.constexpr, but its value is {type_name(value)}, which is "
-                                    "known only at run time; leave the annotation out")
+            self.builder.warn(f"{name} is declared tl.constexpr, but its value is {type_name(value)}, which is known "
+                              "only at run time; the annotation has no effect, leave it out")
         self.history.assign(name, self.builder.location)
         return from_python(value)
 
@@ -314,8 +329,8 @@ class Steps:
         start, end, stride = (cast(self.builder, part, kind) for part in parts)
         by = int(to_python(r.step)) if is_static(r.step) else _signed(stride)
         if by == 0:
-            place = f"line {self.builder.location.line}"
-            message = f"device assertion failed: the step of the range at {place} is zero"
+            place, program = f"line {self.builder.location.line}", self.builder.machine.current_program()
+            message = f"device assertion failed in program {program}: the step of the range at {place} is zero"
             raise KernelAssertionError(render(message, self.builder.location))
         return start, range(_whole(start), _whole(end), by)
 

@@ -45,6 +45,11 @@ class block_pointer(structure):
         return pointer_type(self.element)
 
     @property
+    def dtype(self) -> pointer_type:
+        """The type of a pointer to an element: `x.to(p.dtype.element_ty)` makes what can be stored there."""
+        return pointer_type(self.element)
+
+    @property
     def block_type(self) -> block_type:
         """The type of the block that a load gives."""
         return block_type(self.element, tuple(self.block_shape))

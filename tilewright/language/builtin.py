@@ -15,6 +15,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tilewright.computed import computed
 from tilewright.language.builder import Builder
 from tilewright.language.errors import LanguageTypeError, LanguageValueError
 from tilewright.language.tensor import tensor
@@ -31,7 +32,7 @@ class Builtin:
         self.function = function
         self.name = name or function.__name__
 
-    @functools.cached_property
+    @computed
     def __signature__(self) -> inspect.Signature:
         """What users may pass; made when it is first asked for, since importing makes hundreds of builtins."""
         full = inspect.signature(self.function)

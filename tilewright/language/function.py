@@ -19,12 +19,13 @@ import textwrap
 import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple, NoReturn
 
+from tilewright.computed import computed
 from tilewright.diagnostics import Location, SourceNotFoundError
 from tilewright.language.constexpr import constexpr
 from tilewright.language.source_text import found_text, is_in_no_file
+from tilewright.language.types import const, pointer_type
 
 Name = str | int
 
@@ -59,6 +60,19 @@ class Param:
     do_not_specialize: bool = False
     do_not_specialize_on_alignment: bool = False
     kind: ParamKind = ParamKind.POSITIONAL
+
+    @property
+    def num(self) -> int:
+        """The index, under triton's name."""
+        return self.index
+
+    @property
+    def is_const(self) -> bool:
+        """Whether nothing may be stored through it: annotated as `tl.const`, as `*k...`, or as such a type."""
+        if isinstance(self.annotation, str):
+            text = self.annotation.strip("\"' ").rpartition("tl.")[2]
+            return text.rpartition(".")[2] == "const" or text.startswith("*k")
+        return self.annotation is const or (isinstance(self.annotation, pointer_type) and self.annotation.const)
 
 
 def is_constexpr_class(cls: object) -> bool:
@@ -132,7 +146,7 @@ class SourceFunction:
                 continue
         return found
 
-    @cached_property
+    @computed
     def params(self) -> tuple[Param, ...]:
         """The parameters in order."""
         return tuple(self._param(i, p) for i, p in enumerate(inspect.signature(self.fn).parameters.values()))
@@ -196,7 +210,7 @@ class SourceFunction:
         text = self.line_text(line)
         return byte_column if text.isascii() else len(text.encode()[:byte_column].decode(errors="ignore"))
 
-    @cached_property
+    @computed
     def _parsed(self) -> _Parsed:
         if self.__name__ == "<lambda>":
             self._not_found("a lambda cannot be compiled", "write it as a function with `def`")
@@ -304,6 +318,11 @@ class ConstexprFunction:
 
     def __get__(self, obj: object, owner: type | None = None) -> Any:
         return self if obj is None else types.MethodType(self, obj)
+
+    @property
+    def src(self) -> str:
+        """The source text from `def` on."""
+        return SourceFunction(self.fn).source
 
     def __repr__(self) -> str:
         return f"<ConstexprFunction {self.__module__}.{self.__qualname__}>"

@@ -14,6 +14,7 @@ from tilewright.language.constexpr import constexpr, unwrap
 from tilewright.language.creation import zeros, zeros_like
 from tilewright.language.elementwise import maximum_of
 from tilewright.language.errors import LanguageTypeError
+from tilewright.language.function import ConstexprFunction
 from tilewright.language.ordering import bitonic_merge, flip, sort, topk
 from tilewright.language.reduction import argmax, argmin, max, min, reduce_or, sum, xor_sum
 from tilewright.language.scans import cumprod, cumsum
@@ -107,3 +108,9 @@ tensor_member(softmax)
 __all__ = ["argmax", "argmin", "bitonic_merge", "cdiv", "cumprod", "cumsum", "flip", "interleave", "max", "min",
            "ravel", "reduce_or", "sigmoid", "softmax", "sort", "squeeze", "sum", "swizzle2d", "topk", "unsqueeze",
            "xor_sum", "zeros", "zeros_like"]
+
+
+@ConstexprFunction
+def _log2(n: int) -> int:
+    """The exponent of the greatest power of two up to `n`: libraries with sorts of their own take it from here."""
+    return n.bit_length() - 1

@@ -74,6 +74,11 @@ class dtype(base_type):
     # -- what it is ------------------------------------------------------------------------------------------------
 
     @property
+    def value(self) -> dtype:
+        """The type itself: for functions that unwrap a compile-time argument, as triton hands types to them."""
+        return self
+
+    @property
     def primitive_bitwidth(self) -> int:
         """Bits of a value; `int1` has one."""
         if self.name in _FLOATS:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -22,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.diagnostics import AutotunerError, CompileTimeAssertionFailure, OutOfResources
+from tilewright.runtime import knobs
 from tilewright.runtime.arguments import CPU, Pointer, Readers
 from tilewright.runtime.bench import times_of
 from tilewright.runtime.config import Config
@@ -64,7 +66,7 @@ class Autotuner(KernelInterface):
         self.__name__ = getattr(fn, "__name__", "kernel")
         self.configs = list(configs) or [Config({})]
         self.keys = list(key)
-        self.reset_to_zero, self.restore_value = list(reset_to_zero or ()), list(restore_value or ())
+        self.reset_to_zero, self._restored = list(reset_to_zero or ()), list(restore_value or ())
         self.user_defined_pre_hook, self.user_defined_post_hook = pre_hook is not None, post_hook is not None
         self.pre_hook: Hook = self._reset if pre_hook is None else pre_hook
         self.post_hook: Hook = _nothing if post_hook is None else post_hook
@@ -76,14 +78,24 @@ class Autotuner(KernelInterface):
         self.best_config: Config | None = None
         self.nargs: dict[str, Any] | None = None      # the arguments by name, while they are tuned for
         self._times = (25 if warmup is None else warmup, 100 if rep is None else rep)
+        self.use_cuda_graph = use_cuda_graph
         self._do_bench = do_bench
         self._readers = Readers()
         for what, names in (("key", self.keys), ("reset_to_zero", self.reset_to_zero),
-                            ("restore_value", self.restore_value)):
+                            ("restore_value", self._restored)):
             unknown = [name for name in names if name not in self.arg_names]
             if unknown:
                 raise ValueError(f"{what} names {', '.join(map(repr, unknown))}, but the parameters of "
                                  f"{self.__name__} are {', '.join(self.arg_names)}")
+
+    @property
+    def restore_value(self) -> list[str]:
+        """The parameters to put back between timed runs: those named, and those that the kernel was found to write.
+
+        Others than this tuner ask for it: torch's compiler times configs of its own accord, and restores only these.
+        """
+        found: set[str] = getattr(self.base_fn, "found_written", set())
+        return [*self._restored, *(n for n in self.arg_names if n in found and n not in self._restored)]
 
     @property
     def base_fn(self) -> Any:
@@ -133,7 +145,7 @@ class Autotuner(KernelInterface):
         if len(configs) == 1 or self.base_fn.interprets():
             self.cache[key] = configs[0]
             return configs[0], False
-        best = self._tuned(configs, args, kwargs, named, grid)
+        best = self._tuned(key, configs, args, kwargs, named, grid)
         self.cache[key] = best
         return best, True
 
@@ -143,9 +155,10 @@ class Autotuner(KernelInterface):
 
     # -- tuning -----------------------------------------------------------------------------------------------------
 
-    def _tuned(self, configs: Sequence[Config], args: Sequence[Any], kwargs: Mapping[str, Any],
+    def _tuned(self, key: tuple[Any, ...], configs: Sequence[Config], args: Sequence[Any], kwargs: Mapping[str, Any],
                named: Mapping[str, Any], grid: Any) -> Config:
         """The fastest config; memory is afterwards as it was."""
+        start = time.perf_counter()
         pointers = self._pointers(named)
         saved = self._saved(configs, args, kwargs, pointers, grid)
         timings: dict[Config, list[float]] = {}
@@ -153,7 +166,12 @@ class Autotuner(KernelInterface):
             timings[config] = self._timed(config, args, kwargs, named, grid, saved)
             saved.restore()
         self.configs_timings = timings
-        return min(timings, key=timings.__getitem__)    # the first of equal ones
+        best = min(timings, key=timings.__getitem__)    # the first of equal ones
+        if knobs.read("print_autotuning"):
+            shown = ", ".join(str(part[1]) if isinstance(part, tuple) else part for part in key)
+            print(f"autotune: {self.__name__} for the key ({shown}) runs with {best} ({timings[best][0]:.3g} ms), "
+                  f"chosen among {len(configs)} configs in {time.perf_counter() - start:.2f} s")
+        return best
 
     def _saved(self, configs: Sequence[Config], args: Sequence[Any], kwargs: Mapping[str, Any],
                pointers: Mapping[str, Pointer], grid: Any) -> Saved:

@@ -11,16 +11,17 @@ from __future__ import annotations
 import ast
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tilewright.analysis.written import Written
+from tilewright.computed import computed
 from tilewright.diagnostics import TritonError
 from tilewright.frontend.dependencies import Dependencies
 from tilewright.language.function import SourceFunction
 from tilewright.language.options import Options, Signature
 from tilewright.runtime.cache import Store
 from tilewright.runtime.key import Part, UncacheableError, kernel_parts, key_text
+from tilewright.runtime.locks import NO_FORK
 from tilewright.targets.base import CodeObject, Target
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class Build:
         self._reads = reads
         self._check = check
 
-    @cached_property
+    @computed
     def parts(self) -> list[Part]:
         """What the code depends on, the launch facts left out; none if the kernel cannot be stored."""
         if self._store.folder is None:
@@ -58,14 +59,16 @@ class Build:
         except (UncacheableError, TritonError):      # a missing source is said by the frontend
             return []
 
-    @cached_property
+    @computed
     def lowered(self) -> Lowered:
         """The tile IR; makes it now."""
-        self.target.prepare()      # starts while the compiler is loaded and the frontend works
-        from tilewright.compile import lower
+        with NO_FORK:
+            self.target.prepare()      # starts while the compiler is loaded and the frontend works
+            from tilewright.compile import lower
+            self.target.import_compiler()
         return lower(self.fn, self.signature, self.options, check=self._check)
 
-    @cached_property
+    @computed
     def written(self) -> Written:
         """What the kernel writes."""
         fields = self._stored(self.parts)

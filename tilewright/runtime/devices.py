@@ -32,7 +32,8 @@ class Devices:
 
     def cpu(self, settings: Settings) -> Target:
         """The CPU target."""
-        knobs = (settings["num_threads"], settings["host"], settings["timeout"], *_compiler_knobs(settings))
+        own = ("num_threads", "host", "timeout", "cpu")
+        knobs = (*(settings[name] for name in own), *_compiler_knobs(settings))
         return self._once(("cpu", *knobs), lambda: self._cpu(settings))
 
     def store(self, settings: Settings) -> Store:
@@ -59,7 +60,8 @@ class Devices:
         store = self.store(settings)
         compiler = LateCompiler(lambda: self.compiler(settings), store)
         return CpuTarget(threads=settings["num_threads"] or None, compiler=compiler,
-                         host=settings["host"], timeout_s=settings["timeout"], store=Objects(store))
+                         host=settings["host"], timeout_s=settings["timeout"], store=Objects(store),
+                         cpu=settings["cpu"])
 
     def _compiler(self, settings: Settings) -> Compiler:
         if settings["compile_in_process"]:

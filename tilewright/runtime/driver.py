@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -90,12 +91,13 @@ class CpuDriver:
         return do_bench
 
     def get_empty_cache_for_benchmark(self) -> Any:
-        """Memory larger than the caches, to be overwritten between timed runs."""
-        return np.zeros(CACHE_BYTES, np.uint8)
+        """Memory larger than the caches, to be overwritten between timed runs: of torch, where it is loaded."""
+        torch = sys.modules.get("torch")
+        return np.zeros(CACHE_BYTES, np.uint8) if torch is None else torch.zeros(CACHE_BYTES, dtype=torch.uint8)
 
     def clear_cache(self, cache: Any) -> None:
         """Push everything else out of the caches."""
-        cache.fill(0)
+        cache[...] = 0
 
 
 class DriverChoice:

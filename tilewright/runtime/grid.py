@@ -27,7 +27,9 @@ def normalise(kernel: str, grid: Any, bound: Mapping[str, Any] | None) -> Grid:
         if not isinstance(grid, tuple | list):
             raise TypeError(_not_a_grid(kernel, grid, from_function=callable(given)))
         grid = tuple(grid)
-    if not 1 <= len(grid) <= 3:
+    if not grid:
+        raise ValueError(f"{kernel}: a grid has 1 to 3 sizes, not 0; write (1,) for one program")
+    if len(grid) > 3:
         raise ValueError(f"{kernel}: a grid has 1 to 3 sizes, not {len(grid)}: {grid!r}; "
                          "fold the rest into one of them and split it with // and % in the kernel")
     sizes = [size if type(size) is int else _whole(kernel, size, grid) for size in grid]

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
-from tilewright.diagnostics import TritonError, cut_own_frames
+from tilewright.diagnostics import cut_own_frames
 
 
 class GraphLauncher(Protocol):
@@ -27,6 +27,13 @@ def in_torch_graph() -> bool:
     """Whether Dynamo reads this (it takes the answer of torch as true); never true when Python runs it."""
     torch = sys.modules.get("torch")
     return torch is not None and bool(torch.compiler.is_dynamo_compiling())
+
+
+def graph_test() -> Callable[[], bool]:
+    """The cheapest `in_torch_graph`: torch's own function, if torch is there already."""
+    compiler = getattr(sys.modules.get("torch"), "compiler", None)
+    test: Callable[[], bool] = in_torch_graph if compiler is None else compiler.is_dynamo_compiling
+    return test
 
 
 class KernelInterface:
@@ -49,7 +56,7 @@ class KernelInterface:
         def launch(*args: Any, **kwargs: Any) -> Any:
             try:
                 return self.run(*args, grid=grid, warmup=False, **kwargs)
-            except TritonError as error:
+            except BaseException as error:
                 cut_own_frames(error)
                 raise
 

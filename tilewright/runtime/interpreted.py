@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tilewright.diagnostics import TritonError, cut_own_frames
+from tilewright.diagnostics import cut_own_frames
 from tilewright.language.options import Options
 from tilewright.runtime.launch import KernelMetadata
 from tilewright.runtime.resources import KernelResources, fast_memory_of
@@ -30,7 +30,7 @@ class InterpretedKernel(KernelResources):
         def launch(*args: Any) -> Any:
             try:
                 return self._launch(grid, args)
-            except TritonError as error:
+            except BaseException as error:
                 cut_own_frames(error)
                 raise
 

@@ -14,11 +14,11 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from tilewright.diagnostics import TritonError, cut_own_frames
+from tilewright.computed import computed
+from tilewright.diagnostics import cut_own_frames
 from tilewright.frontend.dependencies import dependencies
 from tilewright.language.function import Name, ParamKind, SourceFunction
 from tilewright.language.options import Options, Signature
@@ -27,7 +27,7 @@ from tilewright.runtime.build import Build
 from tilewright.runtime.devices import DEVICES
 from tilewright.runtime.grid import Grid, normalise
 from tilewright.runtime.hooks import HOOKS, JitFunctionInfo, LazyDict
-from tilewright.runtime.interface import KernelInterface, in_torch_graph
+from tilewright.runtime.interface import KernelInterface, graph_test
 from tilewright.runtime.interpreted import InterpretedKernel
 from tilewright.runtime.launch import CompiledKernel, Facts, check_devices, check_writable, facts_of
 from tilewright.runtime.launch_options import NAMES, did_you_mean, is_checked, make_options, unknown_keyword
@@ -74,30 +74,40 @@ class JITFunction(SourceFunction, KernelInterface):
         self.debug = debug
         self.launch_metadata = launch_metadata      # kept for launch hooks
         self._repr = repr
+        # torch's compiler puts others in their place, for the time in which it pickles a kernel
+        self.__globals__ = fn.__globals__
+        self.used_global_vals: dict[Any, Any] = {}
+        self.found_written: set[str] = set()        # parameters that some specialisation of it may write
+        self.repr: Callable[[Any], str] = repr or (lambda _: self.__name__)
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """What belongs to this process."""
         self._settings = knobs.snapshot()
         self._entries: dict[Any, Entry] = {}
         self._lock = ForkSafeLock()
         self._native: NativeLauncher | None = None
         self._is_used_again = False
+        self._is_read = graph_test()        # asked at every launch; it never changes, since Dynamo guards it
         self.pre_run_hooks: list[Callable[..., Any]] = []
         self._bind: Callable[[JITFunction, Any], Callable[..., CompiledKernel | None]] = _bind_in_python
 
     # -- launching --------------------------------------------------------------------------------------------------
 
     def __getitem__(self, grid: Any) -> Callable[..., CompiledKernel | None]:
-        if in_torch_graph():
+        if self._is_read():
             return super().__getitem__(grid)
         return self._bind(self, grid)
 
     def run(self, *args: Any, grid: Any, warmup: bool = False,
             **kwargs: Any) -> CompiledKernel | InterpretedKernel | None:
         """Launch as `kernel[grid](*args, **kwargs)` does; `warmup=True` compiles only."""
-        if in_torch_graph():
+        if self._is_read():
             self.launch_in_graph(self, grid, args, kwargs)
             return None
         try:
             return self.warmup(*args, grid=grid, **kwargs) if warmup else self._bind(self, grid)(*args, **kwargs)
-        except TritonError as error:
+        except BaseException as error:
             cut_own_frames(error)
             raise
 
@@ -110,7 +120,7 @@ class JITFunction(SourceFunction, KernelInterface):
         check_devices(self.__name__, self.slot_names(split), split.pointers)
         try:
             return self._compiled(values, given, split, warmup=True)
-        except TritonError as error:
+        except BaseException as error:
             cut_own_frames(error)
             raise
 
@@ -118,7 +128,7 @@ class JITFunction(SourceFunction, KernelInterface):
         """Launch in Python; what native code needs to do it itself is noted.  `key`: see `native_launch`, or -1."""
         try:
             return self._launch(grid, key, args, kwargs)
-        except TritonError as error:
+        except BaseException as error:
             cut_own_frames(error)
             raise
 
@@ -319,6 +329,8 @@ class JITFunction(SourceFunction, KernelInterface):
                           DEVICES.store(settings), lambda: DEVICES.compiler_key(settings),
                           reads=not settings["always_compile"], check=settings["verify"])
             entry = self._entries[key] = Entry(build)
+            names = self.specializer.slot_names(split.atoms)
+            self.found_written.update(names[slot] for slot in entry.written.params)
             return entry
 
     def _finished(self, entry: Entry, facts: Facts, values: Sequence[Any], split: Split) -> CompiledKernel:
@@ -372,38 +384,67 @@ class JITFunction(SourceFunction, KernelInterface):
         extents = [p.extent(names[slot]) for slot, p in split.pointers]
         self._eager.run(signature, self.options(given), grid, split.slots, extents)
 
-    @cached_property
+    @computed
     def _eager(self) -> EagerProgram:
         from tilewright.interpret.eager_run import EagerProgram
         return EagerProgram(self)
 
     # -- what others ask ----------------------------------------------------------------------------------------------
 
-    @cached_property
+    @computed
     def specializer(self) -> Specializer:
         return Specializer(self.__name__, self.params)
 
-    @cached_property
+    @computed
     def arg_names(self) -> list[str]:
         return [p.name for p in self.params]
 
-    @cached_property
+    @computed
     def signature(self) -> inspect.Signature:
         """The parameters as `inspect` describes them."""
         return inspect.signature(self.fn)
 
-    @cached_property
+    @computed
     def _is_variadic(self) -> bool:
         return any(p.kind is ParamKind.VARIADIC for p in self.params)
 
-    @cached_property
+    @computed
     def _most_positional(self) -> int:
         return sum(p.kind in (ParamKind.POSITIONAL, ParamKind.POSITIONAL_ONLY) for p in self.params)
 
     @property
     def src(self) -> str:
         """The source text from `def` on."""
+        return self._src
+
+    @computed
+    def _src(self) -> str:
         return self.source
+
+    @property
+    def cache_key(self) -> str:
+        """A hash of the source, of those of the functions that it calls, and of the globals that they read."""
+        import hashlib  # loads a large library that most processes do not need
+        guards = dependencies(self, [None] * len(self.params))
+        text = repr([(fn.src if isinstance(fn, JITFunction) else fn.source) for fn in guards.functions])
+        reads = repr(sorted((read.function, read.name, repr(read.value)) for read in guards.reads))
+        return hashlib.sha256(f"{text} {reads}".encode()).hexdigest()
+
+    # -- pickling -----------------------------------------------------------------------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a kernel is, without what it has been compiled to.
+
+        Python pickles a function by its name, under which there is the kernel: so torch takes `fn` out before.
+        """
+        of_this_process = {"_settings", "_entries", "_lock", "_native", "_is_used_again", "_is_read", "_bind",
+                           "pre_run_hooks", "specializer", "_eager", "_parsed"}
+        known = {"params": self.params, "arg_names": self.arg_names, "_src": self.src} if self.fn is not None else {}
+        return {name: value for name, value in {**self.__dict__, **known}.items() if name not in of_this_process}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._prepare()
 
     def settings(self) -> Mapping[str, Any]:
         """The knobs that count for a launch now."""
@@ -426,7 +467,7 @@ def _bind_in_python(kernel: JITFunction, grid: Any) -> Callable[..., CompiledKer
             if bind is not _bind_in_python:     # the kernel has been launched since
                 return bind(kernel, grid)(*args, **kwargs)
             return kernel.launch_slowly(grid, -1, *args, **kwargs)
-        except TritonError as error:
+        except BaseException as error:
             cut_own_frames(error)
             raise
 

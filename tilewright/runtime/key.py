@@ -28,7 +28,7 @@ from tilewright.runtime.specialize import type_text
 
 _PLAIN = (bool, int, str, bytes, complex, type(None), type(Ellipsis))
 # packages whose classes, functions and modules are named, not described: their version is in the key, or changes none
-_NAMED = ("tilewright", "builtins", "numpy", "torch", "math", "typing")
+_NAMED = ("tilewright", "triton", "builtins", "numpy", "torch", "math", "typing")
 
 
 class UncacheableError(Exception):

@@ -55,6 +55,8 @@ TABLE: Mapping[str, Knob] = MappingProxyType({k.name: k for k in (
     Knob("host", ("TILEWRIGHT_HOST",), str, "", False,
          "How kernels are loaded and run on the CPU: linux (own threads and loader), portable (Python threads and "
          "llvmlite's loader), or empty for the best of them."),
+    Knob("cpu", ("TILEWRIGHT_CPU",), str, "", True,
+         "Instructions that compiled code may use: x86-64, x86-64-v2, avx2, avx512, or empty for all of this machine."),
     Knob("timeout", ("TILEWRIGHT_TIMEOUT",), float, 0.0, False,
          "Seconds after which a launch on the CPU is ended with an error; 0 is no limit."),
     Knob("check", ("TILEWRIGHT_CHECK",), bool, False, False,
@@ -74,6 +76,8 @@ TABLE: Mapping[str, Knob] = MappingProxyType({k.name: k for k in (
          "Folder for the caches of this user's programs; empty means `~/.cache`."),
     Knob("cache_size", ("TILEWRIGHT_CACHE_SIZE",), int, 1024, False,
          "Size of the disk cache in MiB; above it, what was used longest ago is removed."),
+    Knob("print_autotuning", ("TILEWRIGHT_PRINT_AUTOTUNING", "TRITON_PRINT_AUTOTUNING"), bool, False, False,
+         "Say which config `autotune` has chosen, for which key, and how long it took.", "autotuning.print"),
     Knob("always_compile", ("TILEWRIGHT_ALWAYS_COMPILE", "TRITON_ALWAYS_COMPILE"), bool, False, False,
          "Compile also what the disk cache has.", "compilation.always_compile"),
     Knob("compile_in_process", ("TILEWRIGHT_COMPILE_IN_PROCESS",), bool, False, False,

@@ -22,7 +22,7 @@ from tilewright.ir import fp
 from tilewright.language.constexpr import constexpr
 from tilewright.language.function import ConstexprFunction, Param, SourceFunction
 from tilewright.language.options import Arg, ConstantArg, RuntimeArg, Signature, TupleArg
-from tilewright.language.types import const, dtype, parse_type, pointer_type
+from tilewright.language.types import dtype, parse_type, pointer_type
 from tilewright.runtime.arguments import CPU, ELEMENTS, MockTensor, Pointer, Readers, element_of_dtype
 from tilewright.runtime.descriptor import TensorDescriptor, class_of, parts_of
 
@@ -66,9 +66,7 @@ class Split(NamedTuple):
 def rule_of(param: Param) -> Rule:
     """The rule of a parameter by its annotation and its marks."""
     fixed = _annotated_type(param.annotation)
-    is_const = fixed.startswith("*k") or param.annotation is const or (
-        isinstance(param.annotation, str) and param.annotation.strip("\"' ").rpartition(".")[2] == "const")
-    return Rule(param.name, param.is_constexpr, fixed, is_const, not param.do_not_specialize,
+    return Rule(param.name, param.is_constexpr, fixed, param.is_const, not param.do_not_specialize,
                 not (param.do_not_specialize or param.do_not_specialize_on_alignment))
 
 
@@ -116,9 +114,9 @@ def typed(value: Any) -> tuple[Any, ...]:
 class Specializer:
     """The rules of one kernel's parameters, applied to the values of its launches."""
 
-    def __init__(self, kernel: str, params: Sequence[Param]) -> None:
+    def __init__(self, kernel: str, params: Sequence[Param | Rule]) -> None:
         self.kernel = kernel
-        self.rules = tuple(rule_of(p) for p in params)
+        self.rules = tuple(p if isinstance(p, Rule) else rule_of(p) for p in params)
         self._plain = tuple(rule.is_plain for rule in self.rules)
         self._readers = Readers()
 
@@ -292,6 +290,22 @@ def _int_pattern(text: str, value: Any) -> int:
     return number & _MASK
 
 
+def specialized(value: Any, is_const: bool, by_value: bool, by_alignment: bool) -> tuple[str, Any]:
+    """The type text of an argument, and its mark: "D" for a multiple of 16, the value if it is compiled in, or None."""
+    rule = Rule("argument", const=is_const, by_value=by_value, by_alignment=by_alignment)
+    (atom,) = Specializer("argument", (rule,)).split((value,), mock=True).atoms
+    if isinstance(atom, str):
+        return (atom[:-1], "D") if atom.endswith("D") else (atom, None)
+    if atom[0] == "tuple":
+        raise TypeError("a tuple has no single type; ask for its elements")
+    return ("constexpr", value)
+
+
+def mangle_type(value: Any, specialize: bool = False) -> str:
+    """The type text of an argument, `constexpr` for what is compiled in; `specialize` says ints equal to 1 are."""
+    return specialized(value, False, specialize, False)[0]
+
+
 def _mocked(value: Any) -> Any:
     """A dtype as a tensor of that dtype; anything else as it is."""
     if isinstance(value, dtype | np.dtype) or str(type(value)) == "<class 'torch.dtype'>":
@@ -301,4 +315,5 @@ def _mocked(value: Any) -> Any:
     return value
 
 
-__all__ = ["ELEMENTS", "Atom", "Rule", "Specializer", "Split", "pattern", "rule_of", "type_text", "typed"]
+__all__ = ["ELEMENTS", "Atom", "Rule", "Specializer", "Split", "mangle_type", "pattern", "rule_of", "specialized",
+           "type_text", "typed"]

@@ -21,11 +21,11 @@ import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import torch
 
+from tilewright.computed import computed
 from tilewright.language.function import ParamKind
 from tilewright.runtime.arguments import MockTensor
 from tilewright.runtime.autotune import Autotuner
@@ -117,7 +117,7 @@ class Launch:
             raise RuntimeError(f"{kernel.name} writes {', '.join(sorted(unknown))}, which it did not when torch "
                                "compiled the launch; call torch.compiler.reset() after changing what a kernel reads")
 
-    @cached_property
+    @computed
     def _written_names(self) -> frozenset[str]:
         names = tensor_names(self._plan, stand_ins(self._plan))
         return frozenset(name for name, leaf in names if leaf in self._written)
@@ -255,8 +255,9 @@ def _tuners(kernel: Any) -> Iterator[Autotuner]:
 
 def _has_hooks(kernel: Any) -> bool:
     """Whether code of the user's sees the tensors before or after a launch."""
-    return any(tuner.user_defined_pre_hook or tuner.user_defined_post_hook
-               or any(config.pre_hook is not None for config in tuner.configs) for tuner in _tuners(kernel))
+    return bool(base_of(kernel).pre_run_hooks) or any(
+        tuner.user_defined_pre_hook or tuner.user_defined_post_hook
+        or any(config.pre_hook is not None for config in tuner.configs) for tuner in _tuners(kernel))
 
 
 def _reset_by(kernel: Any) -> Iterator[str]:

@@ -424,3 +424,17 @@ def test_launches_by_native_code_are_tested():
         run(t, o, 896, 104, 128)
     with pytest.raises(OutOfBoundsError, match="element 999 of 'x', whose elements 0 to 998"):
         run(t[:999], o, 896, 104, 128)
+
+
+@triton.jit
+def only_element(x, out, i):
+    one = tl.load(x + i + tl.arange(0, 1))
+    tl.store(out, tl.reshape(one, ()))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_tile_of_one_element_that_becomes_a_scalar(engine):
+    x, out = np.arange(4, dtype=np.float64), np.zeros(1)
+    launch(engine, only_element, (1,), x, out, 3)
+    assert out[0] == 3
+    assert caught(engine, only_element, (1,), x, out, 10**9).index == 10**9

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.departures import differs
-from tests.targets.cpu.harness import F16, F32, F64, I8, I16, I32, I64, both, generated, kernel, ptr
+from tests.targets.cpu.harness import F16, F32, F64, I8, I16, I32, I64, both, generated, kernel, ptr, run_cpu
 
 SIZES = [1, 7, 16, 17, 1023, 1025]
 
@@ -37,7 +37,6 @@ def test_memory_need_not_be_aligned():
     raw = np.zeros(4 * 200 + 4, np.uint8)
     x, y, o = (raw[1 + 4 * k * 50:1 + 4 * k * 50 + 200].view(np.float32) for k in range(3))
     x[:], y[:] = np.arange(50), np.arange(50) * 2
-    from tests.targets.cpu.harness import run_cpu
     run_cpu(vector_add(64), (1,), [x, y, o, 50])
     np.testing.assert_array_equal(o, x + y)
 
@@ -176,3 +175,18 @@ def test_shifts_and_low_bits_of_indices(bits):
         b.store(b.at(b.at(o, b.const(784)), b.binary("shr_s", b.iota(96), 4)), offs)
     for n in (0, -40, 2**31 - 20):
         both(kernel([("o", ptr(I32)), ("n", I32)], body), (1,), [np.zeros(800, np.int32), n])
+
+
+@pytest.mark.parametrize("grid", [(1, 1, 1), (7, 1, 1), (3, 4, 5), (1, 5, 1), (1, 1, 7), (7, 1, 2), (40, 30, 2)])
+def test_programs_of_every_grid(grid):
+    """Each program finds its place, wherever a thread's range starts."""
+    def body(b, o):
+        x, y, z = (b.pid(axis) for axis in range(3))
+        sizes = [b.op("num_programs", axis=axis) for axis in range(2)]
+        number = b.op("add", b.op("mul", b.op("add", b.op("mul", z, sizes[1]), y), sizes[0]), x)
+        code = b.op("add", b.op("add", x, b.op("mul", y, b.const(100))), b.op("mul", z, b.const(10000)))
+        b.store(b.op("ptr_add", o, number), code)
+    x, y, z = np.meshgrid(*map(np.arange, grid), indexing="ij")
+    o = np.zeros(grid[::-1], np.int32)
+    run_cpu(kernel([("o", ptr(I32))], body), grid, [o])
+    np.testing.assert_array_equal(o.T, x + 100 * y + 10000 * z)

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from tests.targets.cpu.harness import F32, I32, both, generated, kernel, ptr
+from tests.targets.cpu.harness import F32, I32, both, kernel, ptr
+from tilewright.targets.cpu.generate import generate
+from tilewright.targets.llvm.isa import Isa
 
 ENDS = [-3, 0, 1, 15, 16, 17, 63, 64, 65, 79, 80, 127, 128, 200]
 
@@ -25,11 +27,12 @@ def numbers(size, seed=0):
     return np.random.default_rng(seed).integers(-50, 50, size).astype(np.float32)
 
 
+@pytest.mark.parametrize("size", [128, 512])       # one of them is long enough to have no version of its own when full
 @pytest.mark.parametrize("name,swap", [("cmp_lt_s", False), ("cmp_le_s", False), ("cmp_gt_s", True),
                                        ("cmp_ge_s", True)])
-def test_every_comparison(name, swap):
-    for n in ENDS:
-        both(row(name, swap), (1,), [numbers(128), np.zeros(128, np.float32), np.zeros(2, np.float32), n],
+def test_every_comparison(name, swap, size):
+    for n in [*ENDS, size - 1, size, size + 1]:
+        both(row(name, swap, size=size), (1,), [numbers(size), np.zeros(size, np.float32), np.zeros(2, np.float32), n],
              optimise=(True,))
 
 
@@ -92,5 +95,5 @@ def test_kept_tile_is_complete():
 
 
 def test_main_part_has_no_masks():
-    text = generated(row("cmp_lt_s", False)).text
+    text = generate(row("cmp_lt_s", False), Isa(), 512).text
     assert text.count("load <16 x float>") > text.count("masked.load.v16f32.p0(ptr align") > 0

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tilewright.diagnostics import InternalError
 from tilewright.ir.node import Op
 from tilewright.ir.types import I1, Element, element_of
 from tilewright.targets.cpu.lanes import Form, Lane, uniform, vector
@@ -26,6 +27,8 @@ _WIDEST_STEP = 4
 
 def load(e: Evaluator, op: Op, index: Index) -> Lane:
     """A `load` op at `index`."""
+    if e.kernel.checks_bounds and op not in e.kernel.tested:
+        raise InternalError(f"{op.loc}: code of a load is generated before its test against the argument's extent")
     pointer, mask, other = op.operands[0], op.operand("mask"), op.operand("other")
     return load_lane(e, e.at(pointer, index), element_of(op.results[0].type),
                      None if mask is None else e.at(mask, index), None if other is None else e.at(other, index))

@@ -215,6 +215,17 @@ class Code(FunctionWriter):
             return a if known else b
         return a if a == b else super().select(condition, a, b)
 
+    def masked_store(self, value: Value, pointer: Value, mask: Value, align: int) -> None:
+        """Write the lanes where `mask`; integer lanes under a mask that LLVM cannot see through.
+
+        LLVM 22.1 makes a store of truncated lanes under a constant mask with one lane a scalar store of the lane
+        before it was truncated, past its element (seen on x86, 2026-11-30; tests/lang/test_values_narrow_stores.py).
+        """
+        if value.type.element.startswith("i"):
+            always = self.emit(I1, f"icmp ne {self.params[0]}, null")      # true, and not provably so
+            mask = self.op("and", mask, self.splat(always, mask.type.lanes))
+        super().masked_store(value, pointer, mask, align)
+
     def fold(self, name: str, a: Value, b: Value) -> Value:
         """add, sub, mul, and, or on scalars, with the trivial cases decided now."""
         x, y = integer_value(a), integer_value(b)

@@ -63,12 +63,12 @@ class Guards:
         first = len(module.entry.params)
         self._words = {v: first + 2 * k for k, v in enumerate(pointers)}
         self._names = dict(zip(module.entry.params, module.entry.param_names, strict=True))
-        self.tested: set[Op] = set()        # accesses that have been tested on every way to where we are
 
     # --- what is tested
 
     def scalar(self, op: Op) -> None:
         """Test an access to one element, before it."""
+        self.kernel.tested.add(op)
         extents = self._extents(op)
         if not extents:
             return
@@ -97,9 +97,9 @@ class Guards:
             doubtful.clear()
 
         for op in ops:
-            if not is_access(op) or not shape_of(op.operands[0].type) or op in self.tested:
+            if not is_access(op) or not shape_of(op.operands[0].type) or op in self.kernel.tested:
                 continue
-            self.tested.add(op)
+            self.kernel.tested.add(op)
             extents = self._extents(op)
             if not extents or self._is_off(op):
                 continue

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 
 from tilewright.diagnostics import CompilationError
 from tilewright.ir.node import Block, Op, Value
@@ -25,16 +24,16 @@ from tilewright.ir.types import Pointer, Tile, element_of, shape_of
 from tilewright.ir.walk import ops_in
 from tilewright.targets.cpu import access
 from tilewright.targets.cpu.aliasing import Aliases
-from tilewright.targets.cpu.bounds import assume, assume_quotients, is_certain
+from tilewright.targets.cpu.bounds import is_certain
 from tilewright.targets.cpu.evaluate import Evaluator, Facts, Index
 from tilewright.targets.cpu.extents import Guards, is_access
 from tilewright.targets.cpu.lanes import Lane, LaneMath
-from tilewright.targets.cpu.nest import Nest, Split, iterate, vector_axis
+from tilewright.targets.cpu.nest import Nest, iterate
 from tilewright.targets.cpu.plan import Plan, is_virtual, unrolling
-from tilewright.targets.cpu.prefix import Prefix, ends, find
 from tilewright.targets.cpu.state import Buffer, Kernel, Virtual
 from tilewright.targets.cpu.streaming import Streaming
 from tilewright.targets.cpu.transpose import Transposing
+from tilewright.targets.cpu.versions import Versions
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.llvm.types import constant
 
@@ -100,6 +99,7 @@ class Walker:
     def scalar(self, op: Op) -> None:
         """An op whose results are scalars, computed now."""
         self.prepare(op.operands, None)
+        self.test(self.virtual_ops(op.operands))
         with self.code.scope() as floor:
             e = Evaluator(self.kernel, 1, floor)
             lanes = [e.scalar_result(op, k) for k in range(len(op.results))]
@@ -122,14 +122,12 @@ class Walker:
         bindings, loads, waiting = self.kernel.bindings, self._loads, self._waiting
         self.kernel.bindings = dict(bindings)
         self._loads, self._waiting = list(loads), list(waiting)
-        tested = self.guards.tested if self.guards is not None else set()
-        if self.guards is not None:
-            self.guards.tested = set(tested)
+        tested = self.kernel.tested
+        self.kernel.tested = set(tested)
         try:
             yield
         finally:
-            if self.guards is not None:
-                self.guards.tested = tested
+            self.kernel.tested = tested
             self.kernel.bindings, self._loads, self._waiting = bindings, loads, waiting
 
     def used_within(self, op: Op) -> list[set[Value]]:
@@ -266,55 +264,14 @@ class Walker:
 
         if narrow:
             width = max(width, self.kernel.vector_bits // (8 * element_of(sources[0].type).bytes))
-        unroll = unrolling(ops)
-
-        def version(facts: Facts, unroll: int, streaming: bool = False,
-                    split: Split | None = None) -> tuple[LlvmValue, ...]:
-            with self.code.scope() as floor:
-                nest = Nest(self.kernel, shape, width, floor, facts, unroll=unroll, streams=streaming, split=split)
-                results = tuple(emit(nest))
-            return tuple(self.code.export(r) for r in results)
-
-        def simple(facts: Facts) -> tuple[LlvmValue, ...]:
-            large = streams(facts)
-            if large is None:
-                return version(facts, unroll)
-            return self.code.branch(large, lambda: version(facts, unroll, True), lambda: version(facts, unroll))
-
-        def unwrapped() -> tuple[LlvmValue, ...]:
-            some, holds = assume_quotients(self.kernel, ops)
-            if holds is None or not facts.true:
-                return version(Facts(), 1)
-            return self.code.branch(holds, lambda: version(some, 1), lambda: version(Facts(), 1))
-
-        def masked() -> tuple[LlvmValue, ...]:
-            prefix = self._prefix(sources, [*ops, *also], shape, width) if splits else None
-            if prefix is None:
-                return unwrapped()
-            rest = bool(self._fused) or not any(ends(self.kernel, op.operand("mask"), prefix) for op in also)
-            split = replace(prefix.split, rest=rest)
-            if prefix.condition is None:
-                return version(prefix.facts, unroll, split=split)
-            return self.code.branch(prefix.condition, lambda: version(prefix.facts, unroll, split=split),
-                                    lambda: version(Facts(), 1))
-
+        choice = Versions(self.kernel, self.aliases, sources, ops, also, shape, width, unrolling(ops),
+                          bool(self._fused), emit, streams)
         with self.code.scope():
-            facts, condition = assume(self.kernel, [*ops, *also]) if versions else (Facts(), None)
-            if condition is None:
-                results = simple(facts)
-            else:
-                results = self.code.branch(condition, lambda: simple(facts), masked)
+            results = choice.write(splits) if versions else choice.plain()
         for value, buffer in self._fused.items():
             self.own(value, buffer)
         self._fused = {}
         return tuple(self.code.export(r) for r in results)
-
-    def _prefix(self, sources: Sequence[Value], ops: Sequence[Op], shape: tuple[int, ...], width: int) -> Prefix | None:
-        axis = vector_axis(shape)
-        size = shape[axis]
-        if size & (size - 1) or size < 2 * width:
-            return None
-        return find(self.kernel, self.aliases, sources, ops, shape, axis)
 
     def test(self, ops: Sequence[Op]) -> None:
         """Test the accesses among `ops` against the extents of their arguments."""

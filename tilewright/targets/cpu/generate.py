@@ -54,19 +54,20 @@ def generate(module: Module, isa: Isa, vector_bits: int, check_bounds: bool = Tr
     _bind_arguments(kernel)
     body = module.entry.body
     aliases = Aliases(module)
+    kernel.checks_bounds = check_bounds
     guards = Guards(kernel, module) if check_bounds else None
     plan = Plan(body, aliases.other_axis)
     streaming = Streaming(kernel, module, plan, aliases)
     walker = Walker(kernel, plan, aliases, HANDLERS, streaming, guards)
     _, first, last, _ = code.params
 
-    def program(linear: Value, _: tuple[Value, ...]) -> tuple[Value, ...]:
-        kernel.program = _coordinates(kernel, linear)
+    def program(linear: Value, coordinates: tuple[Value, ...]) -> tuple[Value, ...]:
+        kernel.program = (*coordinates, linear)
         walker.block(body)
         walker.end_block()
-        return ()
+        return _following(kernel, coordinates)
 
-    code.loop(first, last, constant(I64, 1), program)
+    code.loop(first, last, constant(I64, 1), program, _coordinates(kernel, first))
     code.ret()
     messages = kernel.messages
     metadata = {"entry": entry, "scratch_bytes": max(64, kernel.scratch.size), "asserts": messages.asserts,
@@ -92,10 +93,22 @@ def _bind_arguments(kernel: Kernel) -> None:
 
 
 def _coordinates(kernel: Kernel, linear: Value) -> tuple[Value, ...]:
-    """The program's index along x, y and z, and its linear index."""
+    """A program's index along x, y and z."""
     code = kernel.code
     x_size, y_size = kernel.context_word(0, I64), kernel.context_word(1, I64)
     row = code.op("udiv", linear, x_size)
     plane = code.op("udiv", row, y_size)
-    return (code.op("sub", linear, code.op("mul", row, x_size)),
-            code.op("sub", row, code.op("mul", plane, y_size)), plane, linear)
+    x, y = code.op("mul", row, x_size), code.op("mul", plane, y_size)
+    return code.op("sub", linear, x), code.op("sub", row, y), plane
+
+
+def _following(kernel: Kernel, coordinates: tuple[Value, ...]) -> tuple[Value, ...]:
+    """The coordinates of the next program, without another division."""
+    code, zero = kernel.code, constant(I64, 0)
+    x, y, z = coordinates
+    next_x = code.op("add", x, constant(I64, 1))
+    row_ends = code.icmp("eq", next_x, kernel.context_word(0, I64))
+    next_y = code.op("add", y, code.cast("zext", row_ends, I64))
+    plane_ends = code.icmp("eq", next_y, kernel.context_word(1, I64))
+    return (code.select(row_ends, zero, next_x), code.select(plane_ends, zero, next_y),
+            code.op("add", z, code.cast("zext", plane_ends, I64)))

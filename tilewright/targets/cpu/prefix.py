@@ -104,6 +104,9 @@ def _below(op: Op, operand: Value, at: int | None) -> int | None:
     return None if op.name == "splat" else _ELSEWHERE
 
 
+_SUBTRACTED = -(1 << 61), 1 << 61      # numbers whose differences are exact in 64 bits
+
+
 def _limit(found: Assumptions, aliases: Aliases, leaf: Value, axes: set[int | None], size: int) -> LlvmValue | None:
     """How many indices of the dimension fulfil the comparison `leaf`, which holds for the first ones; None: not so."""
     binding = found.kernel.bindings[leaf]
@@ -120,7 +123,9 @@ def _limit(found: Assumptions, aliases: Aliases, leaf: Value, axes: set[int | No
     a, b = found.bounds(moving), found.bounds(bound)
     if a is None or b is None or b[0] != b[1] or not isinstance(element, Scalar):
         return None
-    if not found.suppose([*found.fits(a, element), *found.fits(b, element)]):
+    if not (found.fit(a, element) and found.fit(b, element)):
+        return None
+    if not (found.limit(a, *_SUBTRACTED) and found.limit(b, *_SUBTRACTED)):
         return None
     code = found.code
     count = code.fold("add", code.fold("sub", b[0], a[0]), constant(I64, order[2]))

@@ -117,6 +117,8 @@ class Kernel:
         self.messages = Messages()
         self.context = code.params[3]
         self.scratch_base = self.context_word(3, PTR)
+        self.checks_bounds = True
+        self.tested: set[Op] = set()    # accesses that have been tested on every way to where we are (`extents`)
         self.program: tuple[LlvmValue, ...] = ()       # index along x, y, z as i64, and the linear index
 
     def context_word(self, index: int, t: Any) -> LlvmValue:

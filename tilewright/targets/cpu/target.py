@@ -8,9 +8,9 @@ disk cache, none of it is needed.  Tests: tests/targets/cpu/.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from tilewright.computed import computed
 from tilewright.ir.node import Module
 from tilewright.language.options import Options
 from tilewright.targets.base import CodeObject, LoadedKernel, Target
@@ -33,7 +33,7 @@ def vector_bits(machine: Machine) -> int:
 
 
 class CpuTarget(Target):
-    """This machine's CPU, or another one that `machine` names (such code cannot be loaded here).
+    """This machine's CPU, what `cpu` names of it (see `machines`), or another `machine`, for which it only compiles.
 
     `compiler` runs LLVM; by default that is a child process, which all targets share.  `host` is the kind
     of host that runs kernels (see `host.choice`), which stops them after `timeout_s` (0: never) and keeps its own
@@ -44,12 +44,13 @@ class CpuTarget(Target):
 
     def __init__(self, machine: Machine | None = None, threads: int | None = None,
                  compiler: Compiler | None = None, host: str = "", timeout_s: float = 0.0,
-                 store: ObjectStore | None = None) -> None:
+                 store: ObjectStore | None = None, cpu: str = "") -> None:
         self._machine = machine
+        self._cpu = cpu
         self._given_compiler = compiler
         self._host_settings = (host, threads, timeout_s, store)
 
-    @cached_property
+    @computed
     def _compiler(self) -> Compiler:
         if self._given_compiler is not None:
             return self._given_compiler
@@ -60,11 +61,17 @@ class CpuTarget(Target):
     def machine(self) -> Machine:
         """The machine that code is generated for; the compiler says what this one is."""
         if self._machine is None:
-            self._machine = self._compiler.host()
+            from tilewright.targets.cpu.machines import named
+            self._machine = named(self._cpu, self._compiler.host())
         return self._machine
 
     def prepare(self) -> None:
         self._compiler.prepare()
+
+    def import_compiler(self) -> None:
+        import tilewright.passes
+        import tilewright.targets.cpu.generate
+        import tilewright.targets.cpu.machines  # noqa: F401
 
     def key(self) -> str:
         return f"{VERSION} {self.machine.key()}"
@@ -86,7 +93,7 @@ class CpuTarget(Target):
             raise KeyError(name)
         return self._compiler.compile(Request(code.texts["llir"], self.machine, ASSEMBLY), code.name).decode()
 
-    @cached_property
+    @computed
     def _host(self) -> Host:
         host, threads, timeout_s, store = self._host_settings
         return make_host(host, self._compiler, threads, timeout_s, store)

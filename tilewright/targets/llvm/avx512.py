@@ -55,6 +55,13 @@ def permute(f: FunctionWriter, a: Value, lanes: Sequence[int]) -> Value:
     return f.call(name, a.type, args)
 
 
+def pick(f: FunctionWriter, table: Value, index: Value) -> Value:
+    """Lane by lane the element of a table of 16 floats that the low four bits of `index` name."""
+    name = "llvm.x86.avx512.permvar.sf.512"
+    f.module.declare(name, table.type, [table.type, index.type])
+    return f.call(name, table.type, [table, index])
+
+
 def select_by_size(f: FunctionWriter, a: Value, b: Value, which: int) -> Value:
     """The lesser or greater of two numbers, -0 being less than +0; of a quiet NaN and a number the number."""
     return _call(f, "range", a, b, constant(I32, which))

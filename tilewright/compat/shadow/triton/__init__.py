@@ -7,6 +7,7 @@ from tilewright import *
 from tilewright.runtime.knobs import read as _read_knob
 
 del knobs, language, testing        # modules: those of this tree take their place
-from triton import backends, compiler, errors, knobs, language, runtime, testing, tools
+from tilewright.compiler import compile
+from triton import _C, _utils, backends, compiler, errors, knobs, language, runtime, testing, tools
 
 __version__ = _read_knob("version")

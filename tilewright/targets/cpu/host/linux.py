@@ -14,14 +14,14 @@ import mmap
 import os
 import weakref
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from tilewright.computed import computed
 from tilewright.diagnostics import OutOfResources
 from tilewright.targets.base import CodeObject, LoadedKernel
 from tilewright.targets.cpu.host.elf import Image
 from tilewright.targets.cpu.host.library import Library, ObjectStore, keep_for_ever
-from tilewright.targets.cpu.host.records import WORD, Cancel, Flags, Frame, Kernel, Pool
+from tilewright.targets.cpu.host.records import WORD, Cancel, Flags, Frame, Kernel, Pool, Status
 from tilewright.targets.cpu.host.reports import Grid, Printer, Reports
 from tilewright.targets.llvm.machine import Compiler
 
@@ -70,7 +70,7 @@ class LinuxHost:
         os.register_at_fork(after_in_child=renew)
         weakref.finalize(self, self.library.stop, pool).atexit = False
 
-    @cached_property
+    @computed
     def launchers(self) -> Launchers | None:
         """What makes native launchers for this host's kernels; None where this Python does not allow for any."""
         from tilewright.targets.cpu.host.launcher import Launchers, is_supported  # by kernels launched more than once
@@ -121,10 +121,14 @@ class LinuxKernel(LoadedKernel):
             raise ValueError(f"a grid of {grid[0]} x {grid[1]} x {grid[2]} programs would never end")
         arguments = (ctypes.c_int64 * max(1, len(slots)))(*slots)
         frame = _FRAME()
-        if self._reports.prints:
-            self._launch_printing(grid, arguments, frame)
-        elif self.host.library.launch(self._address, arguments, *grid, frame):
-            raise self.failure(grid, ctypes.addressof(frame))
+        try:
+            if self._reports.prints:
+                self._launch_printing(grid, arguments, frame)
+            elif self.host.library.launch(self._address, arguments, *grid, frame):
+                raise self.failure(grid, ctypes.addressof(frame))
+        except KeyboardInterrupt:
+            loop, program = frame[Frame.STATUS // WORD + Status.LOOP], frame[Frame.STATUS // WORD + Status.LOOP_PROGRAM]
+            raise self._reports.interrupt(loop - 1, program, grid) from None
 
     def _launch_printing(self, grid: Grid, arguments: Any, frame: Any) -> None:
         """With a kernel record of this launch's own, which names its callback."""

@@ -136,7 +136,11 @@ class PortableKernel(LoadedKernel):
             frame.prepare(grid, 0, frame)
         limit = self.host.timeout_s
         frame.deadline = time.monotonic() + limit if limit else 0.0
-        self._run(grid, total, arguments, frame)
+        try:
+            self._run(grid, total, arguments, frame)
+        except KeyboardInterrupt:
+            status = frame.words[_STATUS:_STATUS + 8]
+            raise self._reports.interrupt(status[Status.LOOP] - 1, status[Status.LOOP_PROGRAM], grid) from None
         status = frame.words[_STATUS:_STATUS + 8]
         late = frame.words[_CANCEL] == Cancel.TIMEOUT
         self.give_back(frame)

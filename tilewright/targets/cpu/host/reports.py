@@ -47,11 +47,17 @@ class Reports:
 
     def timeout(self, seconds: float, loop: int, linear: int, grid: Grid) -> TimeoutError:
         """The error of a launch over its time limit, stopped in loop number `loop` (-1: in none) of a program."""
-        message = f"{self._name} has not ended within {seconds:g} s (TILEWRIGHT_TIMEOUT)"
+        return TimeoutError(self._stopped(f"{self._name} has not ended within {seconds:g} s (TILEWRIGHT_TIMEOUT)", loop,
+                                          linear, grid))
+
+    def interrupt(self, loop: int, linear: int, grid: Grid) -> KeyboardInterrupt:
+        """Ctrl-C during a launch, with what is known of where that was."""
+        return KeyboardInterrupt(self._stopped(f"{self._name} was interrupted", loop, linear, grid))
+
+    def _stopped(self, message: str, loop: int, linear: int, grid: Grid) -> str:
         if loop < 0 or loop >= len(self._loops):
-            return TimeoutError(f"{message}; it was stopped between two programs")
-        message += f"; program {program(linear, grid)} was in this loop"
-        return TimeoutError(render(message, _location(self._loops[loop])))
+            return f"{message}; it was stopped between two programs"
+        return render(f"{message}; program {program(linear, grid)} was in this loop", _location(self._loops[loop]))
 
 
 class Printer:

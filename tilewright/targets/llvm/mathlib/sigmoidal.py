@@ -7,6 +7,7 @@ Bounds: 2 ulp; +-0, inf, NaN and denormals exact.  Tests: test_mathlib.py.
 
 from __future__ import annotations
 
+from tilewright.targets.llvm.mathlib import erf_pieces
 from tilewright.targets.llvm.mathlib.exponential import exp_moderate
 from tilewright.targets.llvm.mathlib.kit import (
     is_single,
@@ -67,6 +68,8 @@ def tanh(f: FunctionWriter, x: Value) -> Value:
 
 
 def erf(f: FunctionWriter, x: Value) -> Value:
+    if erf_pieces.serves(f, x.type):
+        return erf_pieces.erf(f, x)
     a = magnitude(f, x)
     z = f.op("fmul", a, a)
     near = f.fma(a, polynomial(f, z, _ERF_F32 if is_single(x) else _ERF_F64), a)

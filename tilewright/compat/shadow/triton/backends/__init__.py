@@ -1,6 +1,4 @@
-"""`triton.backends`."""
+"""`triton.backends`.  torch's compiler takes `backends["cpu"]` for the sign that CPU kernels can be compiled."""
 
+from tilewright.backends import Backend, BaseBackend, backends
 from triton.backends import compiler
-
-# The code generators that torch's compiler may use, by name.  None yet: torch then compiles as if triton were absent.
-backends: dict[str, object] = {}

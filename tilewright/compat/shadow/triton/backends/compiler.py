@@ -1,3 +1,3 @@
 """`triton.backends.compiler`."""
 
-from tilewright.runtime.driver import GPUTarget
+from tilewright.backends.compiler import BaseBackend, GPUTarget

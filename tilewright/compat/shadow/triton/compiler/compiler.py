@@ -1,4 +1,4 @@
 """`triton.compiler.compiler`."""
 
-from tilewright.runtime.driver import GPUTarget
-from tilewright.runtime.launch import CompiledKernel
+from tilewright.compiler import ASTSource, CompiledKernel, GPUTarget, compile, make_backend
+from tilewright.runtime.fingerprint import triton_key

@@ -1,7 +1,11 @@
 """`triton.runtime.jit`."""
 
+from tilewright.compiler.paths import native_specialize_impl
+from tilewright.language.function import ConstexprFunction
+from tilewright.language.function import Param as KernelParam
 from tilewright.runtime.arguments import MockTensor
 from tilewright.runtime.interface import KernelInterface
 from tilewright.runtime.jit import JITFunction, jit
 from tilewright.runtime.reinterpret import TensorWrapper, reinterpret
 from tilewright.runtime.sizes import constexpr_function
+from tilewright.runtime.specialize import mangle_type

@@ -1,0 +1,46 @@
+"""Ctrl-C in a kernel that does not end: the error names the kernel, the program and the line of the loop."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+PROGRAM = """
+    import os, signal, threading, time
+    import numpy as np
+    import tilewright as triton
+    import tilewright.language as tl
+
+    @triton.jit
+    def spins(flag):
+        tl.store(flag + 1, 1)
+        while tl.load(flag, volatile=True) == 0:  # the loop
+            pass
+
+    flag = np.zeros(2, np.int32)
+
+    def interrupt():
+        while not flag[1]:
+            time.sleep(0.01)
+        time.sleep(0.1)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    spins[(2,)](flag)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends a POSIX signal")
+@pytest.mark.parametrize("host", ["linux", "portable"])
+def test_the_line_is_named(host, tmp_path):
+    if host == "linux" and sys.platform != "linux":
+        pytest.skip("Linux only")
+    path = tmp_path / "spins.py"
+    path.write_text(textwrap.dedent(PROGRAM))
+    line = next(i for i, text in enumerate(path.read_text().splitlines(), 1) if text.endswith("# the loop"))
+    variables = {**os.environ, "TILEWRIGHT_HOST": host, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, path], capture_output=True, text=True, env=variables, timeout=60)
+    assert f"KeyboardInterrupt: at {path}:{line}:5 in spins:" in done.stderr, done.stderr
+    assert "spins was interrupted; program (" in done.stderr and "was in this loop" in done.stderr

@@ -1,0 +1,58 @@
+"""Kernels that nest deeply: what runs, and what is said of what does not."""
+
+import linecache
+
+import numpy as np
+import pytest
+
+import tilewright as triton
+import tilewright.language as tl
+
+ENGINES = ["cpu", "eager"]
+
+
+def kernel_of(body, name):
+    """A kernel with this body, in a file of its own."""
+    file = f"<{name}>"
+    text = f"def {name}(x, o, n):\n" + "".join(f"    {line}\n" for line in body.splitlines())
+    linecache.cache[file] = (len(text), None, text.splitlines(True), file)
+    names = {"tl": tl}
+    exec(compile(text, file, "exec"), names)
+    return triton.jit(names[name], source=text)
+
+
+def run(kernel, engine, n=3):
+    x, o = np.full(1, 2, np.int32), np.zeros(1, np.int32)
+    with triton.knobs.scope(interpret=engine == "eager"):
+        kernel[(1,)](x, o, n)
+    return int(o[0])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_long_sum(engine):
+    body = "v = tl.load(x)\ntl.store(o, v" + " + v - 1" * 250 + " + v * n)"
+    assert run(kernel_of(body, "long_sum"), engine) == 2 + 250 + 6
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_error_in_a_long_sum_is_at_its_operator(engine):
+    body = "v = tl.load(x)\ntl.store(o, v" + " + v" * 20 + "\n  + x" + " + v" * 20 + ")"
+    with pytest.raises(triton.CompilationError) as caught:
+        run(kernel_of(body, "wrong_sum"), engine)
+    assert caught.value.location.line == 3
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_deep_expression(engine):
+    body = "v = tl.load(x)\ntl.store(o, " + "-" * 900 + "v)"
+    with pytest.raises(triton.CompilationError, match=r"this expression is 90\d levels deep; give a name") as caught:
+        run(kernel_of(body, "deep"), engine)
+    assert caught.value.location.line == 3
+
+
+def test_a_chain_of_elif():
+    body = "v = tl.load(x)\nr = 0\nif v == 0:\n  r = 1" + "".join(f"\nelif v == {i}:\n  r = {i + 1}"
+                                                                   for i in range(1, 300)) + "\ntl.store(o, r)"
+    with pytest.raises(triton.CompilationError, match="this chain of `if` and `elif` has 300 branches") as caught:
+        run(kernel_of(body, "chain"), "cpu")
+    assert caught.value.location.line == 4

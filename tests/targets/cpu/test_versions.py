@@ -1,0 +1,53 @@
+"""Which versions of a nest are written; that they compute the same is tested where each comes from."""
+
+import numpy as np
+
+from tests.targets.cpu.harness import F32, I32, both, generated, kernel, ptr, target
+from tests.targets.cpu.test_dot import matmul
+from tilewright.targets.cpu.generate import generate
+from tilewright.targets.llvm.isa import Isa
+
+
+def scaled(size, rows=False):
+    """o = 2 * x where column < n; `rows`: and row < m."""
+    def body(b, x, o, m, n):
+        column = b.iota(size)
+        place = b.add(column, b.mul(b.pid(), n))
+        mask = b.binary("cmp_lt_s", column, b.like(n, column))
+        if rows:
+            row = b.iota(4)
+            place = b.add(b.mul(b.col(row), n), b.row(column))
+            mask = b.binary("and", b.col(b.binary("cmp_lt_s", row, b.like(m, row))), b.row(mask))
+        value = b.load(b.at(x, place), mask)
+        b.store(b.at(o, place), b.add(value, value), mask)
+    return kernel([("x", ptr(F32)), ("o", ptr(F32)), ("m", I32), ("n", I32)], body)
+
+
+def count(module, what):
+    return generate(module, target().machine.isa, 512, check_bounds=False).text.count(what)
+
+
+def test_long_rows_have_one_version_for_every_length():
+    """Unrolled, then single vectors, in two kinds of stores; one masked load each for the vector that is not full."""
+    assert count(scaled(1024), "masked.load.v16f32.p0(ptr align") == 2
+    assert count(scaled(1024), "load <16 x float>") == 2 * (4 + 1)
+
+
+def test_short_rows_have_one_without_loops_besides():
+    assert count(scaled(64), "load <16 x float>") > count(scaled(64), "masked.load.v16f32.p0(ptr align") > 0
+
+
+def test_row_masks_are_tested_before():
+    for m, n in ((4, 100), (3, 100), (4, 512), (0, 5)):
+        both(scaled(512, rows=True), (1,), [np.arange(4 * n, dtype=np.float32), np.zeros(4 * n, np.float32), m, n],
+             optimise=(True,))
+
+
+def test_a_masked_tile_that_does_not_wrap_is_contiguous():
+    """Only the version for tiles that wrap gathers: once for each operand."""
+    full = generated(matmul(64, 64, 32, wrap=True)).text
+    assert 0 < full.count("@llvm.masked.gather.v16f32.v16p0(<16 x ptr>") <= 2 * 4
+
+
+def test_narrow_machines_have_no_streams():
+    assert "nontemporal" not in generate(scaled(1024), Isa(), 128).text

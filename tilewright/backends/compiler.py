@@ -1,0 +1,98 @@
+"""A code generator as programs (and torch) see it: the options that it knows, and a text that stands for it in keys.
+
+Tests: tests/compat/test_compile.py.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from tilewright.language.options import Options
+from tilewright.runtime import knobs
+from tilewright.runtime.devices import DEVICES
+from tilewright.runtime.driver import WARP_SIZE, GPUTarget
+from tilewright.runtime.launch_options import NAMES, make_options
+
+_DIVISIBLE = [["tt.divisibility", 16]]
+
+
+@dataclass(frozen=True)
+class CpuOptions:
+    """What `parse_options` gives: the options under their names, and those that only name the target."""
+
+    num_warps: int = 4
+    num_stages: int = 3
+    num_ctas: int = 1
+    maxnreg: int | None = None
+    debug: bool = False
+    sanitize_overflow: bool = False
+    enable_fp_fusion: bool = False
+    default_dot_input_precision: str = "tf32"
+    backend_name: str = "cpu"
+    warp_size: int = WARP_SIZE
+
+    def hash(self) -> str:
+        """A text that is equal for equal options, in every process."""
+        text = "_".join(f"{field.name}-{getattr(self, field.name)}" for field in fields(self))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def compiled_with(self) -> Options:
+        """The same for the compiler."""
+        given = {name: value for name, value in vars(self).items() if name in NAMES and name != "warp_size"}
+        return make_options("compile", given, None, knobs.snapshot())
+
+
+class BaseBackend:
+    """What a code generator answers."""
+
+    def __init__(self, target: GPUTarget) -> None:
+        self.target = target
+
+    @staticmethod
+    def supports_target(target: GPUTarget) -> bool:
+        """Whether the class compiles for `target`."""
+        raise NotImplementedError
+
+    @staticmethod
+    def parse_attr(text: str) -> list[list[Any]]:
+        """What a specialisation's mark says of an argument: `D` for a multiple of 16."""
+        return list(_DIVISIBLE) if "D" in text else []
+
+
+class CpuBackend(BaseBackend):
+    """The CPU of this machine."""
+
+    @staticmethod
+    def supports_target(target: GPUTarget) -> bool:
+        return target.backend == "cpu"
+
+    def hash(self) -> str:
+        """Everything of the machine and of the compiler that generated code depends on."""
+        settings = knobs.snapshot()
+        text = f"{DEVICES.cpu(settings).key()} {DEVICES.compiler_key(settings)}"
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def parse_options(self, options: Mapping[str, Any]) -> CpuOptions:
+        """The options that the CPU knows; others are for other targets."""
+        known = {field.name for field in fields(CpuOptions)}
+        given = {name: value for name, value in options.items() if name in known and value is not None}
+        defaults = {"enable_fp_fusion": knobs.read("default_fp_fusion"), "debug": knobs.read("debug"),
+                    "default_dot_input_precision": knobs.read("f32_default") or CpuOptions.default_dot_input_precision}
+        return CpuOptions(**{**defaults, **given})
+
+    def get_codegen_implementation(self, options: CpuOptions) -> dict[str, Any]:
+        """Functions that a code generator gives to the frontend; the CPU has none."""
+        return {}
+
+    def get_module_map(self) -> dict[str, Any]:
+        """Modules of the language that a code generator replaces; the CPU replaces none."""
+        return {}
+
+    def load_dialects(self, context: object) -> None:
+        """Nothing has to be loaded."""
+
+
+__all__ = ["BaseBackend", "CpuBackend", "CpuOptions", "GPUTarget"]

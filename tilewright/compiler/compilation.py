@@ -1,0 +1,49 @@
+"""`compile`: machine code for an `ASTSource`.
+
+Which tensors overlap is known at launches only, so there are two versions of the code: one for launches whose written
+arguments overlap nothing and that reach less than 2**30 elements, and one for all others.
+Tests: tests/compat/test_compile.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tilewright.backends import backends
+from tilewright.backends.compiler import BaseBackend, CpuBackend, CpuOptions
+from tilewright.compiler.compiled import CompiledKernel
+from tilewright.compiler.source import ASTSource
+from tilewright.frontend.dependencies import dependencies
+from tilewright.language.options import ConstantArg, Signature
+from tilewright.runtime import knobs
+from tilewright.runtime.build import Build
+from tilewright.runtime.devices import DEVICES
+from tilewright.runtime.driver import GPUTarget, driver
+
+
+def make_backend(target: GPUTarget) -> CpuBackend:
+    """The code generator for `target`; ValueError says which targets there are."""
+    for backend in backends.values():
+        if issubclass(backend.compiler, CpuBackend) and backend.compiler.supports_target(target):
+            return backend.compiler(target)
+    raise ValueError(f"no code generator for {target}; this version compiles for: {', '.join(backends)}")
+
+
+def compile(src: ASTSource, target: GPUTarget | None = None, options: Mapping[str, Any] | None = None,
+            _env_vars: object = None) -> CompiledKernel:
+    """Machine code for `src`; the target is the machine's own if none is given."""
+    if not isinstance(src, ASTSource):
+        raise TypeError(f"compile takes an ASTSource, not {type(src).__name__}; a kernel's IR as a file is not taken")
+    backend = make_backend(target or driver.default.get_current_target())
+    parsed = backend.parse_options({**(options or {}), **src.parse_options()})
+    settings = knobs.snapshot()
+    values = [arg.value if isinstance(arg, ConstantArg) else None for arg in src.args().values()]
+    build = Build(src.fn, Signature(src.args()), parsed.compiled_with(), dependencies(src.fn, values),
+                  DEVICES.cpu(settings), DEVICES.store(settings), lambda: DEVICES.compiler_key(settings),
+                  reads=not settings["always_compile"], check=settings["check"])
+    fast, safe = build.code(disjoint=True, wide=False), build.code(disjoint=False, wide=True)
+    return CompiledKernel(src, parsed, backend, fast, safe, build.written)
+
+
+__all__ = ["BaseBackend", "CpuOptions", "compile", "make_backend"]

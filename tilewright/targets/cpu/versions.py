@@ -1,0 +1,104 @@
+"""In which versions a nest is written: run-time tests decide which one of them runs.
+
+* Long rows whose masks end somewhere: one version that is split there (`prefix`) serves full and partly full tiles.
+* Else, where tests can make it simple (`bounds`): one without masks and wraps; then, for tiles that are not full, a
+  split one, or one without wraps, as far as there is something to gain.
+* Last, where none of these may hold: all masks at every vector.  It is written for size, since it seldom runs.
+
+Stores that may bypass the caches double the best version.
+Before: what the nest reads is bound, its accesses have been tested.  Tests: tests/targets/cpu/test_versions.py,
+test_prefix.py, test_bounds.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from tilewright.ir.node import Op, Value
+from tilewright.targets.cpu.aliasing import Aliases
+from tilewright.targets.cpu.bounds import assume, assume_quotients
+from tilewright.targets.cpu.evaluate import Facts
+from tilewright.targets.cpu.nest import Nest, vector_axis
+from tilewright.targets.cpu.prefix import Prefix, ends, find
+from tilewright.targets.cpu.state import Kernel
+from tilewright.targets.llvm.types import Value as LlvmValue
+
+Results = tuple[LlvmValue, ...]
+
+_LONG_ROW = 16      # vectors from which a row's own loops cost nothing that counts
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """What is known of one nest: `ops` are its virtual ops, `roots` the store that it serves, if any.
+
+    `emit` writes a version into a `Nest`.  `whole`: it does something at every index.  `streams`: when stores bypass
+    the caches, under facts.
+    """
+
+    kernel: Kernel
+    aliases: Aliases
+    sources: Sequence[Value]
+    ops: Sequence[Op]
+    roots: Sequence[Op]
+    shape: tuple[int, ...]
+    width: int
+    unroll: int
+    whole: bool
+    emit: Callable[[Nest], Sequence[LlvmValue]]
+    streams: Callable[[Facts], LlvmValue | None]
+
+    def plain(self) -> Results:
+        """One version without facts, which also serves a nest that must not be tested."""
+        return self._version(Facts(), 1)
+
+    def write(self, splits: bool) -> Results:
+        """All versions; `splits`: `emit` follows `Nest.split`."""
+        size = self.shape[vector_axis(self.shape)]
+        may_split = splits and not size & (size - 1) and size >= 2 * self.width
+        if may_split and size >= _LONG_ROW * self.width:
+            prefix = self._prefix()
+            if prefix is not None:
+                return self._split(prefix)
+        facts, condition = assume(self.kernel, [*self.ops, *self.roots])
+        if condition is None:
+            return self._best(facts)
+        return self.kernel.code.branch(condition, lambda: self._best(facts), lambda: self._not_full(facts, may_split))
+
+    def _version(self, facts: Facts, unroll: int, streams: bool = False, prefix: Prefix | None = None) -> Results:
+        code = self.kernel.code
+        split = None
+        if prefix is not None:
+            end_here = any(ends(self.kernel, op.operand("mask"), prefix) for op in self.roots)
+            split = replace(prefix.split, rest=self.whole or not end_here)
+        with code.scope() as floor:
+            results = tuple(self.emit(Nest(self.kernel, self.shape, self.width, floor, facts, unroll=unroll,
+                                           streams=streams, split=split)))
+        return tuple(code.export(r) for r in results)
+
+    def _best(self, facts: Facts, prefix: Prefix | None = None) -> Results:
+        large = self.streams(facts if prefix is None else prefix.split.inside)
+        if large is None:
+            return self._version(facts, self.unroll, prefix=prefix)
+        return self.kernel.code.branch(large, lambda: self._version(facts, self.unroll, True, prefix),
+                                       lambda: self._version(facts, self.unroll, prefix=prefix))
+
+    def _prefix(self) -> Prefix | None:
+        return find(self.kernel, self.aliases, self.sources, [*self.ops, *self.roots], self.shape,
+                    vector_axis(self.shape))
+
+    def _split(self, prefix: Prefix) -> Results:
+        if prefix.condition is None:
+            return self._best(prefix.facts, prefix)
+        return self.kernel.code.branch(prefix.condition, lambda: self._best(prefix.facts, prefix), self.plain)
+
+    def _not_full(self, facts: Facts, may_split: bool) -> Results:
+        """For tiles for which `facts`, those of a full one, do not hold."""
+        prefix = self._prefix() if may_split else None
+        if prefix is not None:
+            return self._split(prefix)
+        some, holds = assume_quotients(self.kernel, self.ops)
+        if holds is None or not facts.true:
+            return self.plain()
+        return self.kernel.code.branch(holds, lambda: self._version(some, 1), self.plain)
