@@ -52,9 +52,12 @@ class EagerProgram:
         self._instrumented: dict[SourceFunction, Instrumented] = {}
 
     def run(self, signature: Signature, options: Options, grid: Grid, slots: Sequence[int],
-            extents: Sequence[Extent], write: Callable[[str], object] | None = None) -> None:
-        """Run every program of `grid`; `slots` are the 64-bit patterns of the run-time arguments in order."""
-        machine = EagerMachine(self.fn.__name__, grid, Memory(extents), write)
+            extents: Sequence[Extent], write: Callable[[str], object] | None = None, wide: bool = False) -> None:
+        """Run every program of `grid`; `slots` are the 64-bit patterns of the run-time arguments in order.
+
+        `wide`: an argument reaches 2**30 elements, so offsets must not wrap at 32 bits.
+        """
+        machine = EagerMachine(self.fn.__name__, grid, Memory(extents), write, wide)
         launch = _Launch(self._code, options, machine)
         patterns = iter(slots)
         values = {name: entry_value(arg, patterns, launch.builder) for name, arg in signature.args.items()}
