@@ -12,7 +12,8 @@ def counted(build):
         b.store(b.at(x, offset), b.const(0.0, F32, (16,)))
 
     module = kernel([("x", ptr(F32)), ("n", I32), ("t", ptr(I32))], body)
-    (add,) = (op for op in ops_in(module.entry.body) if op.name == "ptr_add" and module.entry.params[0] is base(module, op))
+    (add,) = (op for op in ops_in(module.entry.body)
+              if op.name == "ptr_add" and base(module, op) is module.entry.params[0])
     through = Offsets(module).through(add.operands[1])
     return sum(op.name in ("add", "sub", "mul") and op.result in through for op in ops_in(module.entry.body))
 
