@@ -2,13 +2,14 @@
 
 import os
 import threading
+import time
 
 import numpy as np
 import pytest
 
 import tilewright as triton
 import tilewright.language as tl
-from tilewright.runtime.locks import ForkSafeLock
+from tilewright.runtime.locks import NO_FORK, ForkSafeLock
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="fork")
 
@@ -80,3 +81,28 @@ def test_a_forked_process_compiles_although_a_thread_was_compiling():
     y = np.zeros(8, np.int32)
     kernel[(1,)](y, N=8)
     assert (y == np.arange(8)).all()
+
+
+@needs_fork
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_fork_waits_while_a_thread_imports():
+    held, done = threading.Event(), []
+
+    def imports():
+        with NO_FORK, NO_FORK:
+            held.set()
+            time.sleep(0.2)
+            done.append(True)
+
+    thread = threading.Thread(target=imports)
+    thread.start()
+    held.wait()
+
+    def is_free():
+        with NO_FORK:
+            return bool(done)
+
+    assert exit_of_fork(is_free) == 0
+    thread.join()
+    with NO_FORK:
+        assert done

@@ -33,7 +33,8 @@ def probe(x, out, row, stride):
 @differs("Offsets beyond 32 bits do not wrap", topic="Memory",
          peer="An int32 offset wraps silently, and leads to a wrong address.",
          ours="Where an argument reaches 2**30 elements, int32 arithmetic that ends in an address is done in 64 bits; "
-              "values that are stored still wrap.")
+              "values that are stored still wrap. The eager engine does so in every comparison of such a number, "
+              "compiled code in those of numbers that lead to an address.")
 def test_one_element(sparse):
     sparse[319, 0], out = 7, np.zeros(1, np.int32)
     compiled = probe[(1,)](sparse, out, 319, COLUMNS)
@@ -141,3 +142,31 @@ def test_the_passes_do_it_for_every_target(sparse):
     sparse[319, 0], out = 9, np.zeros(1, np.int32)
     launch("batched-passes", probe, (1,), sparse, out, 319, COLUMNS)
     assert out[0] == 9
+
+
+@triton.jit
+def last_blocks(x, n, p0, B: tl.constexpr):
+    offs = (tl.program_id(0) + p0) * B + tl.arange(0, B)
+    tl.store(x + offs, 7, mask=offs < n)
+
+
+@pytest.mark.parametrize("engine", ["cpu", "eager"])
+def test_bytes_behind_2_gb(engine):
+    n = 2_600_000_123
+    memory = mmap.mmap(-1, n, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE)
+    x, first = np.frombuffer(memory, np.int8), n // 1024 - 1
+    launch(engine, last_blocks, (3,), x, n, first, 1024)
+    assert (x[first * 1024:] == 7).all() and not x[first * 1024 - 64:first * 1024].any()
+
+
+@differs("Offsets beyond 32 bits do not wrap")
+def test_the_eager_engine_does_it_too(sparse):
+    sparse[319, :4], out = [1, 2, 3, 4], np.zeros(8, np.int32)
+    launch("eager", low_bits, (1,), sparse, out, 319, COLUMNS, 4)
+    at = np.int64(319 * COLUMNS).astype(np.int32)
+    np.testing.assert_array_equal(out[:4], np.array([1, 2, 3, 4], np.int32) + at)
+    sparse[319, :4] = 0
+    sparse[::40, :4] = [1, 2, 3, 4]
+    launch("eager", walking, (1,), sparse, out, COLUMNS * 40, 8, 4)
+    np.testing.assert_array_equal(out[:4], [16, 32, 48, 64])
+    sparse[::40, :4] = 0

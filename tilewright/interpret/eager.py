@@ -22,10 +22,11 @@ from tilewright.interpret.memory import Memory
 from tilewright.ir import fp
 from tilewright.ir.build import make_op
 from tilewright.ir.node import Block, Function, Module, Op, Value
-from tilewright.ir.types import Pointer, Type, element_of
+from tilewright.ir.types import I32, I64, Pointer, Type, element_of, with_element
 from tilewright.language.function import SourceFunction
 from tilewright.language.options import Options
 from tilewright.language.types import ValueType, pointer_type
+from tilewright.passes.widen import ARITHMETIC, COMPARISONS, HOLDS
 
 Array = np.ndarray[Any, Any]
 CallRule = Callable[[SourceFunction, Sequence[Any], Mapping[str, Any]], Any]
@@ -35,14 +36,16 @@ class EagerValue(Value):
     """A value with its array, whose program axis has size 1.
 
     Of a pointer, `pointers` are those of the arguments that it is derived from; None: it came out of memory.
+    Of an offset in a wide launch, `exact` is what it would be in 64 bits (`EagerBuilder._in_64_bits`).
     """
 
-    __slots__ = ("array", "pointers")
+    __slots__ = ("array", "exact", "pointers")
 
     def __init__(self, type: Type, array: Array, pointers: frozenset[int] | None = None) -> None:
         super().__init__(type)
         self.array = array
         self.pointers = pointers
+        self.exact: EagerValue | None = None
 
     def numbers(self) -> Array:
         """The value's array without the program axis, in storage form."""
@@ -58,8 +61,9 @@ class EagerMachine(Engine):
     """The batched engine with one program at a time and one op at a time."""
 
     def __init__(self, kernel: str, grid: tuple[int, int, int], memory: Memory,
-                 write: Callable[[str], object] | None) -> None:
+                 write: Callable[[str], object] | None, wide: bool = False) -> None:
         super().__init__(Module(kernel, {}), grid, memory, write)
+        self.wide = wide        # an argument reaches 2**30 elements
         self.program = np.zeros(1, np.int64)
 
     def compute(self, op: Op) -> tuple[Array, ...]:
@@ -102,10 +106,46 @@ class EagerBuilder:
 
     def emit(self, name: str, operands: Sequence[EagerValue] = (), attrs: Mapping[str, Any] | None = None,
              regions: Sequence[Block] = ()) -> tuple[EagerValue, ...]:
+        exact = self._in_64_bits(name, operands, attrs) if self.machine.wide else ()
+        if exact and (name == "ptr_add" or name in COMPARISONS):
+            return exact
+        results = self._plain(name, operands, attrs, regions)
+        for result, value in zip(results, exact, strict=False):
+            result.exact = value
+        return results
+
+    def _in_64_bits(self, name: str, operands: Sequence[EagerValue],
+                    attrs: Mapping[str, Any] | None) -> tuple[EagerValue, ...]:
+        """What an op gives in 64 bits if it is arithmetic of offsets, or made from it; else nothing.
+
+        `passes/widen.py` says what belongs to an offset; here every comparison with one does.
+        """
+        if name == "ptr_add":
+            held: Sequence[int] = (1,)
+        elif name == "ext_s" or name in COMPARISONS:
+            held = range(len(operands))
+        else:
+            held = HOLDS.get(name, ())
+        if not held or any(element_of(operands[i].type) not in (I32, I64) for i in held):
+            return ()
+        starts = name in ARITHMETIC and element_of(operands[0].type) == I32
+        if not starts and all(operands[i].exact is None for i in held):
+            return ()
+        wider = [self._widened(v) if i in held else v for i, v in enumerate(operands)]
+        if name == "ext_s":
+            return (wider[0],)
+        return self._plain(name, wider, attrs)
+
+    def _widened(self, value: EagerValue) -> EagerValue:
+        if value.exact is not None or element_of(value.type) == I64:
+            return value.exact or value
+        return EagerValue(with_element(value.type, I64), value.array.astype(np.int64))
+
+    def _plain(self, name: str, operands: Sequence[EagerValue],
+               attrs: Mapping[str, Any] | None, regions: Sequence[Block] = ()) -> tuple[EagerValue, ...]:
         op = make_op(name, operands, attrs, regions, self.location)
-        arrays = self.machine.compute(op)
         return tuple(EagerValue(v.type, array, _origin(op, v))
-                     for v, array in zip(op.results, arrays, strict=True))
+                     for v, array in zip(op.results, self.machine.compute(op), strict=True))
 
     def type_of(self, handle: EagerValue) -> Type:
         return handle.type

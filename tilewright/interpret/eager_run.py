@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.diagnostics import Location
+from tilewright.diagnostics import Location, render
 from tilewright.frontend.calls import bind_arguments
 from tilewright.frontend.functions import (
     MAX_CALL_DEPTH,
@@ -52,9 +52,12 @@ class EagerProgram:
         self._instrumented: dict[SourceFunction, Instrumented] = {}
 
     def run(self, signature: Signature, options: Options, grid: Grid, slots: Sequence[int],
-            extents: Sequence[Extent], write: Callable[[str], object] | None = None) -> None:
-        """Run every program of `grid`; `slots` are the 64-bit patterns of the run-time arguments in order."""
-        machine = EagerMachine(self.fn.__name__, grid, Memory(extents), write)
+            extents: Sequence[Extent], write: Callable[[str], object] | None = None, wide: bool = False) -> None:
+        """Run every program of `grid`; `slots` are the 64-bit patterns of the run-time arguments in order.
+
+        `wide`: an argument reaches 2**30 elements, so offsets must not wrap at 32 bits.
+        """
+        machine = EagerMachine(self.fn.__name__, grid, Memory(extents), write, wide)
         launch = _Launch(self._code, options, machine)
         patterns = iter(slots)
         values = {name: entry_value(arg, patterns, launch.builder) for name, arg in signature.args.items()}
@@ -63,6 +66,10 @@ class EagerProgram:
             for program in range(grid[0] * grid[1] * grid[2]):
                 machine.program = np.array([program], np.int64)
                 launch.call(self.fn, values)
+        except KeyboardInterrupt as error:
+            said = f"{self.fn.__name__} was interrupted; program {machine.current_program()} was here"
+            interrupt = KeyboardInterrupt(render(said, launch.builder.location))
+            raise interrupt.with_traceback(error.__traceback__) from None
         finally:
             launch.tracing.end()
 

@@ -29,12 +29,12 @@ from tilewright.ir.types import I32, I64, element_of, with_element
 from tilewright.ir.walk import Definition, definitions, is_isolated
 from tilewright.passes.manager import Pass
 
-_ARITHMETIC = frozenset({"add", "sub", "mul"})
+ARITHMETIC = frozenset({"add", "sub", "mul"})
 # rows whose result holds what their operands at these positions hold
-_HOLDS: Mapping[str, Sequence[int]] = {
+HOLDS: Mapping[str, Sequence[int]] = {
     **dict.fromkeys(("splat", "broadcast", "expand_dims", "reshape", "permute", "hint", "split"), (0,)),
-    **dict.fromkeys(("join", "cat", "min_s", "max_s", *_ARITHMETIC), (0, 1)), "select": (1, 2)}
-_COMPARISONS = frozenset({"cmp_eq", "cmp_ne", "cmp_lt_s", "cmp_le_s", "cmp_gt_s", "cmp_ge_s"})
+    **dict.fromkeys(("join", "cat", "min_s", "max_s", *ARITHMETIC), (0, 1)), "select": (1, 2)}
+COMPARISONS = frozenset({"cmp_eq", "cmp_ne", "cmp_lt_s", "cmp_le_s", "cmp_gt_s", "cmp_ge_s"})
 
 
 def _is_index(value: Value) -> bool:
@@ -61,7 +61,7 @@ class _Chains:
             if op.name == "ptr_add" and op.operands[1] in self.computed:
                 self._need(op.operands[1])
         addresses = self.needed & self.computed
-        self.comparisons = {op for op in self._ops if op.name in _COMPARISONS and _is_index(op.operands[0])
+        self.comparisons = {op for op in self._ops if op.name in COMPARISONS and _is_index(op.operands[0])
                             and any(not addresses.isdisjoint(self._below(v)) for v in op.operands)}
         for op in self.comparisons:
             for operand in op.operands:
@@ -75,13 +75,13 @@ class _Chains:
         op = definition.op
         if definition.is_argument:
             return tuple(_carried_sources(op, definition))
-        if op.name in _HOLDS:
-            return tuple(op.operands[i] for i in _HOLDS[op.name])
+        if op.name in HOLDS:
+            return tuple(op.operands[i] for i in HOLDS[op.name])
         return op.operands if _extends(op) else tuple(_carried_sources(op, definition))
 
     def _computed(self) -> set[Value]:
         """The values that hold a sum or product of i32, found forward until nothing changes."""
-        found = {op.result for op in self._ops if op.name in _ARITHMETIC and _is_i32(op.result)}
+        found = {op.result for op in self._ops if op.name in ARITHMETIC and _is_i32(op.result)}
         holders = [v for v in self._definitions if _is_index(v)]
         size = -1
         while size != len(found):
@@ -199,7 +199,7 @@ class _Widener:
         elif _extends(op):
             twins[op.result] = twins[op.operands[0]]
         else:
-            held = _HOLDS[op.name]
+            held = HOLDS[op.name]
             ops.append(make_op(op.name, [twins[v] if i in held else v for i, v in enumerate(op.operands)], op.attrs,
                                (), op.loc, op.results[0].hint))
             twins.update(zip(op.results, ops[-1].results, strict=True))

@@ -21,6 +21,7 @@ from tilewright.language.function import SourceFunction
 from tilewright.language.options import Options, Signature
 from tilewright.runtime.cache import Store
 from tilewright.runtime.key import Part, UncacheableError, kernel_parts, key_text
+from tilewright.runtime.locks import NO_FORK
 from tilewright.targets.base import CodeObject, Target
 
 if TYPE_CHECKING:
@@ -61,8 +62,10 @@ class Build:
     @computed
     def lowered(self) -> Lowered:
         """The tile IR; makes it now."""
-        self.target.prepare()      # starts while the compiler is loaded and the frontend works
-        from tilewright.compile import lower
+        with NO_FORK:
+            self.target.prepare()      # starts while the compiler is loaded and the frontend works
+            from tilewright.compile import lower
+            self.target.import_compiler()
         return lower(self.fn, self.signature, self.options, check=self._check)
 
     @computed

@@ -29,7 +29,7 @@ from tilewright.runtime.grid import Grid, normalise
 from tilewright.runtime.hooks import HOOKS, JitFunctionInfo, LazyDict
 from tilewright.runtime.interface import KernelInterface, graph_test
 from tilewright.runtime.interpreted import InterpretedKernel
-from tilewright.runtime.launch import CompiledKernel, Facts, check_devices, check_writable, facts_of
+from tilewright.runtime.launch import CompiledKernel, Facts, check_devices, check_writable, facts_of, is_wide
 from tilewright.runtime.launch_options import NAMES, did_you_mean, is_checked, make_options, unknown_keyword
 from tilewright.runtime.locks import ForkSafeLock
 from tilewright.runtime.specialize import Specializer, Split, typed
@@ -382,7 +382,7 @@ class JITFunction(SourceFunction, KernelInterface):
         signature = self.specializer.signature(split.atoms, values, False, False)
         names = self.slot_names(split)
         extents = [p.extent(names[slot]) for slot, p in split.pointers]
-        self._eager.run(signature, self.options(given), grid, split.slots, extents)
+        self._eager.run(signature, self.options(given), grid, split.slots, extents, wide=is_wide(split.pointers))
 
     @computed
     def _eager(self) -> EagerProgram:

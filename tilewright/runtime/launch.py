@@ -35,12 +35,17 @@ class Facts(NamedTuple):
 _FACTS = {(d, w): Facts(d, w) for d in (False, True) for w in (False, True)}
 
 
+def is_wide(pointers: Pointers) -> bool:
+    """Whether an argument reaches 2**30 elements or more."""
+    for _, p in pointers:
+        if p.high - p.low >= WIDE_ELEMENTS and p.high - p.low >= WIDE_ELEMENTS * _SIZES[p.element]:
+            return True
+    return False
+
+
 def facts_of(pointers: Pointers, written: Written) -> Facts:
     """The facts that hold for these arguments in a kernel that writes `written`."""
-    wide = False
-    for _, p in pointers:
-        if p.high - p.low >= WIDE_ELEMENTS:
-            wide = wide or p.high - p.low >= WIDE_ELEMENTS * _SIZES[p.element]
+    wide = is_wide(pointers)
     disjoint = not written.anything
     for slot, p in pointers:
         if slot in written.params:

@@ -61,6 +61,9 @@ class Target(ABC):
     def prepare(self) -> None:      # noqa: B027  (a target without start-up has nothing to do)
         """`compile` will be called soon: start, without waiting, what it would have to wait for."""
 
+    def import_compiler(self) -> None:      # noqa: B027  (a target may import everything at once)
+        """Import what `passes` and `compile` import late; this process is not forked meanwhile."""
+
     @abstractmethod
     def passes(self, options: Options) -> Sequence[Any]:
         """The pass list (records of `passes.manager`) that leads from fresh tile IR to what `compile` takes."""

@@ -42,8 +42,8 @@ def launch(engine: str, kernel: JITFunction, grid: Any, *args: Any, **kwargs: An
 
 
 def run_batched(kernel: JITFunction, grid: Any, args: Sequence[Any], kwargs: Mapping[str, Any],
-                with_passes: bool = False, write: Callable[[str], object] | None = None) -> None:
-    """Launch on the batched interpreter; `write` receives what the kernel prints."""
+                with_passes: bool = False, write: Callable[[str], object] | None = None, wide: bool = False) -> None:
+    """Launch on the batched interpreter; `write` receives what the kernel prints, `wide` as if some tensor were."""
     values, given = kernel.bind(args, kwargs)
     split = kernel.specializer.split(values)
     sizes = normalise(kernel.__name__, grid, dict(zip(kernel.arg_names, values, strict=True)))
@@ -52,7 +52,8 @@ def run_batched(kernel: JITFunction, grid: Any, args: Sequence[Any], kwargs: Map
     signature = kernel.specializer.signature(split.atoms, values, False, False)
     lowered = lower(kernel, signature, kernel.options(given), check=2)
     check_writable(kernel.__name__, names, split.pointers, lowered.written)
-    module = lowered.with_facts(*facts_of(split.pointers, lowered.written)).module
+    facts = facts_of(split.pointers, lowered.written)
+    module = lowered.with_facts(facts.disjoint, facts.wide or wide).module
     if with_passes:
         module = run_passes(module, standard(lowered.options.enable_fp_fusion), check=2)
     numbers = [number(slot, v.type) for slot, v in zip(split.slots, module.entry.params, strict=True)]

@@ -68,6 +68,11 @@ class CpuTarget(Target):
     def prepare(self) -> None:
         self._compiler.prepare()
 
+    def import_compiler(self) -> None:
+        import tilewright.passes
+        import tilewright.targets.cpu.generate
+        import tilewright.targets.cpu.machines  # noqa: F401
+
     def key(self) -> str:
         return f"{VERSION} {self.machine.key()}"
 

@@ -1,0 +1,274 @@
+"""The mutation score: planted compiler faults, and how many of them the tests notice.
+
+    python -m tests.fuzz.mutants                    the score: every fault in a process of its own, 60 s each
+    python -m tests.fuzz.mutants --only cse-loads   one fault
+    python -m tests.fuzz.mutants --list
+
+A fault is a piece of text in a function that becomes another one (the function's code object is exchanged, so whoever
+holds the function has the fault), or an entry of a table.  It is caught if a random kernel's engines come to disagree
+or fail, or if the generated tests that belong to its layer (conformance, passes, analyses) do.
+"""
+
+from __future__ import annotations
+import __future__
+
+import argparse
+import importlib
+import inspect
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.ir.ops.attributes import Rmw
+
+# Also in the processes that run single faults: nothing compiled with a fault may be kept.
+os.environ["TILEWRIGHT_DISK_CACHE"] = "0"
+
+PASSES, ANALYSIS = "tilewright.passes.", "tilewright.analysis."
+CPU, LLVM = "tilewright.targets.cpu.", "tilewright.targets.llvm."
+SUITES = {PASSES: ["tests/passes", "tests/conform/test_random.py"], ANALYSIS: ["tests/analysis", "tests/passes"],
+          CPU: ["tests/conform"], LLVM: ["tests/conform"]}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """In `module`, the text `old` of function `name` becomes `new`; or entry `old` of table `name` becomes `new`."""
+
+    label: str
+    module: str
+    name: str
+    old: Any
+    new: Any
+    table: bool = False
+
+    @contextmanager
+    def planted(self) -> Iterator[None]:
+        """The compiler with this fault, inside a `with` block."""
+        owner = importlib.import_module(self.module)
+        if self.table:
+            table = getattr(owner, self.name)
+            before = table[self.old]
+            table[self.old] = self.new(table) if callable(self.new) else self.new
+            try:
+                yield
+            finally:
+                table[self.old] = before
+            return
+        function = self.function()
+        before = function.__code__
+        function.__code__ = self.changed(function).__code__
+        try:
+            yield
+        finally:
+            function.__code__ = before
+
+    def function(self) -> Any:
+        found: Any = importlib.import_module(self.module)
+        for part in self.name.split("."):
+            found = inspect.getattr_static(found, part)
+        return getattr(found, "__func__", found)
+
+    def changed(self, function: Any) -> Any:
+        source = textwrap.dedent(inspect.getsource(function))
+        if source.count(self.old) != 1:
+            raise ValueError(f"{self.label}: {self.old!r} is {source.count(self.old)} times in {self.name}")
+        space: dict[str, Any] = {}
+        flags = __future__.annotations.compiler_flag
+        exec(compile(source.replace(self.old, self.new), function.__code__.co_filename, "exec", flags),
+             function.__globals__, space)
+        made = space[function.__name__]
+        made = getattr(made, "__func__", made)
+        assert made.__code__.co_freevars == function.__code__.co_freevars, self.label
+        return made
+
+    def of_layer(self, table: Mapping[str, Sequence[str]]) -> Sequence[str]:
+        return next(value for prefix, value in table.items() if self.module.startswith(prefix))
+
+
+def _code(label: str, module: str, name: str, old: str, new: str) -> Mutant:
+    return Mutant(label, module, name, old, new)
+
+
+def _entry(label: str, module: str, table: str, key: Any, value: Any) -> Mutant:
+    return Mutant(label, module, table, key, value, table=True)
+
+
+MUTANTS = (
+    # passes
+    _code("inline-arguments", PASSES + "inline", "_Inliner.visit", "op.operands, op.loc", "op.operands[::-1], op.loc"),
+    _code("fold-select", PASSES + "fold_algebra", "_select", "on_true if flag else", "on_false if flag else"),
+    _code("fold-regroup", PASSES + "fold_algebra", "_regroup", "(constant, outer)", "(constant, constant)"),
+    _entry("fold-zero-minus", PASSES + "fold_algebra", "_NEUTRAL", "sub", (0, True)),
+    _entry("fold-plus-zero", PASSES + "fold_algebra", "_NEUTRAL", "add_f", (0.0, True)),
+    _entry("fold-equals", PASSES + "fold_algebra", "_ON_EQUALS", "cmp_le_s", False),
+    _entry("fold-absorbing", PASSES + "fold_algebra", "_ABSORBING", "mul", 2),
+    _entry("fold-opposite", PASSES + "fold_algebra", "_OPPOSITE", "cmp_lt_s", "cmp_gt_s"),
+    _code("fold-truncate", PASSES + "fold_algebra", "_truncate", "else inner.name", 'else "ext_u"'),
+    _code("fold-extend", PASSES + "fold_algebra", "_extend", 'inner.name == "ext_u"', 'inner.name == "ext_s"'),
+    _code("fold-absolute", PASSES + "fold_algebra", "_absolute", 'fold.emit("abs_f"', 'fold.emit("neg_f"'),
+    _code("fold-flag", PASSES + "fold_algebra", "_equals_flag", "    if number:\n", "    if not number:\n"),
+    _code("fold-permute", PASSES + "fold_shape", "_permute", "first[i] for i in order", "order[i] for i in first"),
+    _code("fold-join", PASSES + "fold_shape", "fold_join", "op.operands == split.results",
+          "set(op.operands) == set(split.results)"),
+    _code("fold-masked-store", PASSES + "fold", "_store", "    if flag:\n", "    if not flag:\n"),
+    _code("fold-masked-load", PASSES + "fold", "_load", "        return (other,)", "        other = None"),
+    _code("fold-no-iteration", PASSES + "fold", "runs_no_iteration", "else lower <= upper", "else lower >= upper"),
+    _code("fold-carried", PASSES + "fold", "_Folder.enter_region", "if following is arg", "if arg is not None"),
+    _code("cse-attributes", PASSES + "cse", "_op_key", "if op.attrs else ()", "if not op.attrs else ()"),
+    _code("cse-commutes", PASSES + "cse", "_op_key", "op.row.algebra & Algebra.COMMUTATIVE", "len(operands) == 2"),
+    _code("cse-loads", PASSES + "cse", "_Eliminator._forget_changed", "del loads[key]", "pass"),
+    _code("cse-loops", PASSES + "cse", "_Eliminator.enter_region", '("for", "while")', '("while",)'),
+    _code("cse-scopes", PASSES + "cse", "_Eliminator.leave_region", "self._scope = self._outer.pop()",
+          "self._outer.pop().results.update(self._scope.results)"),
+    _code("licm-loads", PASSES + "licm", "_Hoister._may_leave", "not self._effects.may_change(loop, op, self._alias)",
+          "True"),
+    _code("licm-inside", PASSES + "licm", "_Hoister._split", "inside.update(op.results)", "pass"),
+    _code("dce-effects", PASSES + "dce", "_Marker._acts", "bool(op.row.effects & _KEEPS)", '(op.name == "store")'),
+    _code("dce-carried", PASSES + "dce", "_Sweeper._for", "self._live(op.results, body.args[1:])",
+          "self._live(op.results)"),
+    _code("carry-minus", PASSES + "uniform_carry", "_next_offset", '"sub" if step.name == "sub" else "add"', '"add"'),
+    _code("carry-from-scalar", PASSES + "uniform_carry", "_Uniformer._step", ' and op.name == "add" else', " else"),
+    _code("carry-start", PASSES + "uniform_carry", "_LoopSplitter.replacement", '"value": 0', '"value": 1'),
+    _code("widen-sign", PASSES + "widen", "_Widener._leaf", '"ext_s"', '"ext_u"'),
+    _code("contract-sign", PASSES + "contract", "_Contractor.visit", "a = _negated(a, op, ops)", "pass"),
+    # analyses
+    _code("axis-difference", ANALYSIS + "axis_rules", "_sum", "if may_swap:", "if True:"),
+    _code("axis-product", ANALYSIS + "axis_rules", "_product", "_wrapped(facts, op, a.divisor * b.divisor)",
+          "2 * a.divisor * b.divisor"),
+    _code("axis-quotient", ANALYSIS + "axis_rules", "_quotient", "gcd(c, g, d)", "gcd(c, g)"),
+    _code("axis-permute", ANALYSIS + "axis_rules", "_permute", "permuted(fact.contiguity)", "fact.contiguity"),
+    _entry("ranges-minimum", ANALYSIS + "ranges", "_BINARY", "min_s", lambda table: table["max_s"]),
+    _code("ranges-and", ANALYSIS + "ranges", "_and", "min(bounds)", "min(bounds) // 2"),
+    _code("ranges-index", ANALYSIS + "ranges", "Ranges.index", "max(lower.low, upper.high - 1)", "lower.low"),
+    _code("effects-writes", ANALYSIS + "effects", "Effects.may_change", "return any(alias", "return not all(alias"),
+    _code("alias-bases", ANALYSIS + "alias", "Alias.pointers_may_overlap", "not bases_a.isdisjoint(bases_b)", "False"),
+    # the CPU: order of memory, loops, scratch
+    _code("order-stores", CPU + "fuse", "Walker.before_store", "self._read_if_met(value, op.operands[0])", "pass"),
+    _code("order-apart", CPU + "fuse", "Walker.read_apart", "self.keep([load])", "pass"),
+    _code("order-regions", CPU + "fuse", "Walker.before_regions", "self._read_if_met(value, store.operands[0])",
+          "pass"),
+    _code("order-elementwise", CPU + "aliasing", "Aliases.elementwise", "self._equal(a, b, 8) and", ""),
+    _code("order-injective", CPU + "aliasing", "Aliases.injective", "step <= reach", "step < 0"),
+    _code("loop-trips", CPU + "control", "_trips", 'code.op("sub", up, one)', "up"),
+    _code("loop-swap", CPU + "control", "assign", "_reads_elsewhere(walker, value, targets)", "False"),
+    _code("loop-start", CPU + "control", "Carried._start", "inits.count(value) == 1", "True"),
+    _code("scratch-release", CPU + "plan", "Plan.last_use", "max(last, self.places[outer].index)", "last"),
+    _code("scratch-take", CPU + "state", "Scratch.take", "[(start + size, end)]", "[(start + 64, end)]"),
+    _code("nest-tails", CPU + "nest", "tail_pieces", "start += piece", "start += piece + (piece == 2)"),
+    # the CPU: accesses
+    _code("access-backwards", CPU + "access", "load_lane", "-size * (e.width - 1)", "-size * e.width"),
+    _code("access-other", CPU + "access", "_load_contiguous", "_stored_form(e, e.full(other), element)", "zero(t)"),
+    _code("access-strided", CPU + "access", "_load_strided", "range(0, step * e.width, step)", "range(e.width)"),
+    _code("access-equal-addresses", CPU + "access", "store_lane", "e.width - 1)\n        last", "0)\n        last"),
+    _code("access-mirrored-mask", CPU + "access", "_store_contiguous", "else reverse(e, on)", "else on"),
+    _code("access-gather", CPU + "access", "_gather", "zero(t) if mask is None else e.full(other)", "zero(t)"),
+    _entry("atomic-maximum", CPU + "atomic", "_NATIVE", Rmw.MAX_S, "umax"),
+    _code("atomic-mask", CPU + "atomic", "_guarded", "if on is None:", "if True:"),
+    # the CPU: reductions, scans, products
+    _code("reduce-halves", CPU + "reduce", "_Reduction._horizontal", "range(half, width)", "range(half)"),
+    _code("reduce-tail", CPU + "reduce", "_Reduction._along", "else self._combine(1, total, part)", "else part"),
+    _code("reduce-columns", CPU + "reduce", "_Reduction._columns", "moving(i, first, 1, size)",
+          "moving(i, 0, 1, size)"),
+    _code("scan-lanes", CPU + "scan", "_Scan._within", "int(k >= apart)", "int(k > apart)"),
+    _code("scan-reverse", CPU + "scan", "_Scan._place", 'if self.op.attrs["reverse"]', "if False"),
+    _code("scan-tail", CPU + "scan", "_Scan._along", "fixed(start, piece), piece, total)",
+          "fixed(start, piece), piece, None)"),
+    _code("dot-accumulator", CPU + "dot", "_accumulator",
+          "plan.last_use(acc, place.block) <= place.index and acc not in op.operands[:2]", "True"),
+    # the CPU: elementwise rules
+    _entry("rule-shift", CPU + "rules", "RULES", "shr_s", lambda table: table["shr_u"]),
+    _entry("rule-negate", CPU + "rules", "RULES", "neg_f", lambda table: table["abs_f"]),
+    _entry("rule-unsigned-float", CPU + "rules", "RULES", "int_to_fp_u", lambda table: table["int_to_fp_s"]),
+    _code("divide-in-float", LLVM + "intdiv", "_float_quotient", '"float" if x.type.bits <= 16', '"float" if True'),
+    _code("divide-wide", LLVM + "intdiv", "_wide_quotient", "1 << 52 if signed else 1 << 51", "1 << 62"),
+    _code("high-product", LLVM + "intdiv", "mulhi_u", 'f.op("and", middle, low)', "middle"),
+    _code("extremum-zero", LLVM + "minmax", "_wrong_zero", "limit == 0 and", "False and"),
+    _entry("extremum-nan", LLVM + "minmax", "_COMPARES", "max_f", "ult"),
+    _code("round-bf16", LLVM + "convert", "_to_bf16", "0x7FFF", "0x8000"),
+    _code("round-twice", LLVM + "convert", "narrow", "odd=not toward_zero", "odd=False"),
+    _code("round-wide-int", LLVM + "convert", "int_to_float", "_sticky(f, x, signed) if x.type.bits == 64 else x", "x"),
+    _code("encode-ties", LLVM + "convert", "_encode", "(1 << (shift - 1)) - 1", "(1 << (shift - 1))"),
+    _code("float-to-int-sign", LLVM + "convert", "float_to_int", "low = -(1 << (to.bits - 1)) if signed else 0",
+          "low = 0"),
+)
+BY_LABEL = {m.label: m for m in MUTANTS}
+# Faults that the first seeds find, for the run of every day.
+QUICK = ("cse-attributes", "order-stores", "reduce-tail", "scan-reverse")
+ENGINES = {PASSES: ("batched", "batched-passes", "wide"), ANALYSIS: ("batched", "batched-passes", "cpu"),
+           CPU: ("batched", "cpu"), LLVM: ("batched", "cpu")}
+
+
+def caught_by_fuzz(mutant: Mutant, seeds: range, seconds: float) -> int | None:
+    """With the fault planted: the first of the seeds whose engines disagree or fail, if there is one in this time."""
+    from tests.fuzz.generate import generate
+    from tests.fuzz.running import check
+
+    end = time.monotonic() + seconds
+    for seed in seeds:
+        if time.monotonic() > end:
+            return None
+        if check(generate(seed), mutant.of_layer(ENGINES)).fails:
+            return seed
+    return None
+
+
+def run_one(label: str, seconds: float) -> dict[str, Any]:
+    """What catches one fault: {"by": ..., "seconds": ...}."""
+    import pytest
+
+    mutant, start = BY_LABEL[label], time.monotonic()
+    with mutant.planted():
+        seed = caught_by_fuzz(mutant, range(10_000), seconds * 0.6)
+        by = None if seed is None else f"kernel {seed}"
+        for suite in mutant.of_layer(SUITES) if by is None else ():
+            ended = pytest.main(["-x", "-q", "--no-header", "-p", "no:cacheprovider", suite])
+            if ended == pytest.ExitCode.TESTS_FAILED:
+                by = suite
+                break
+    return {"by": by, "seconds": round(time.monotonic() - start, 1)}
+
+
+def in_process(label: str, seconds: float) -> dict[str, Any]:
+    """`run_one` in a process of its own, ended when its time is over."""
+    command = [sys.executable, "-m", "tests.fuzz.mutants", "--only", label, "--seconds", str(seconds)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 15)
+    except subprocess.TimeoutExpired:
+        return {"by": None, "seconds": seconds}
+    if done.returncode < 0:
+        return {"by": f"signal {-done.returncode}", "seconds": 0.0}
+    return dict(json.loads(done.stdout.strip().splitlines()[-1]))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.mutants", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=sorted(BY_LABEL), help="one fault, in this process")
+    parser.add_argument("--seconds", type=float, default=60.0, help="time for each fault")
+    parser.add_argument("--list", action="store_true")
+    given = parser.parse_args()
+    if given.list:
+        print(*BY_LABEL, sep="\n")
+        return 0
+    if given.only:
+        print(json.dumps(run_one(given.only, given.seconds)))
+        return 0
+    survivors = []
+    for mutant in MUTANTS:
+        found = in_process(mutant.label, given.seconds)
+        print(f"{mutant.label:24} {found['by'] or 'SURVIVES'} ({found['seconds']} s)", flush=True)
+        survivors += [mutant.label] if found["by"] is None else []
+    caught = len(MUTANTS) - len(survivors)
+    print(f"{caught} of {len(MUTANTS)} caught; survivors: {', '.join(survivors) or 'none'}")
+    return 1 if survivors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
