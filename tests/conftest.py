@@ -16,6 +16,10 @@ import pytest
 # What a test compiles is compiled, whatever an earlier run has left on disk; tests of the disk cache turn it on.
 os.environ.setdefault("TILEWRIGHT_DISK_CACHE", "0")
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell ignores Ctrl-C for what it starts in the background, and children inherit that: tests that send it hang.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 SAMPLE = pytest.StashKey[tuple[int, int]]()     # (tests in the sample, tests collected)
 
 
