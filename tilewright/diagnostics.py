@@ -128,6 +128,14 @@ class OutOfResources(TritonError):
         return type(self), (self.required, self.limit, self.name)
 
 
+class PTXASError(TritonError):
+    """The GPU's assembler refused what a kernel was compiled to; tuners leave such a config out."""
+
+    def __init__(self, error_message: str | None = None) -> None:
+        self.error_message = error_message or ""
+        super().__init__(f"PTXAS error: {self.error_message}")
+
+
 class InterpreterError(TritonError):
     """An error raised while a kernel runs in an interpreter."""
 

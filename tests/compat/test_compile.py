@@ -17,7 +17,11 @@ from tilewright.backends import backends
 from tilewright.backends.compiler import CpuOptions
 from tilewright.compiler import ASTSource, CompiledKernel, GPUTarget, compile, make_backend
 from tilewright.compiler.paths import find_paths_if, get_iterable_path, native_specialize_impl
+from tilewright.diagnostics import PTXASError
 from tilewright.runtime import knobs
+from tilewright.runtime.fingerprint import base32
+from tilewright.runtime.interpreted import InterpretedFunction
+from tilewright.runtime.sizes import must_use_result
 from tilewright.runtime.specialize import mangle_type
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -176,3 +180,17 @@ def test_kernel_without_its_function_can_be_pickled() -> None:
     copy = pickle.loads(pickle.dumps(passing))
     assert (copy.__name__, copy.src, copy.arg_names) == ("passing", passing.src, ["x", "n"])
     assert [p.is_constexpr for p in copy.params] == [False, True]
+
+
+def test_interpreted_function_is_asked_with_isinstance() -> None:
+    assert not isinstance(scaled, InterpretedFunction) and not isinstance(3, InterpretedFunction)
+    with knobs.scope(interpret=True):
+        assert isinstance(scaled, InterpretedFunction)
+
+
+def test_small_names() -> None:
+    def fn() -> None: ...
+
+    assert must_use_result(fn) is fn and must_use_result("why")(fn) is fn
+    assert base32("00ff" * 16) == "AD7QB7YA74AP6AH7AD7QB7YA74AP6AH7AD7QB7YA74AP6AH7AD7Q"
+    assert "no such register" in str(PTXASError("no such register"))

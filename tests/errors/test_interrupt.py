@@ -32,15 +32,28 @@ PROGRAM = """
 """
 
 
+def interrupted(tmp_path, **settings):
+    """What a process with the program says when it is interrupted, and the place of the loop."""
+    path = tmp_path / "spins.py"
+    path.write_text(textwrap.dedent(PROGRAM))
+    line = next(i for i, text in enumerate(path.read_text().splitlines(), 1) if text.endswith("# the loop"))
+    variables = {**os.environ, **settings, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, path], capture_output=True, text=True, env=variables, timeout=60)
+    return done.stderr, f"{path}:{line}:"
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="sends a POSIX signal")
 @pytest.mark.parametrize("host", ["linux", "portable"])
 def test_the_line_is_named(host, tmp_path):
     if host == "linux" and sys.platform != "linux":
         pytest.skip("Linux only")
-    path = tmp_path / "spins.py"
-    path.write_text(textwrap.dedent(PROGRAM))
-    line = next(i for i, text in enumerate(path.read_text().splitlines(), 1) if text.endswith("# the loop"))
-    variables = {**os.environ, "TILEWRIGHT_HOST": host, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, path], capture_output=True, text=True, env=variables, timeout=60)
-    assert f"KeyboardInterrupt: at {path}:{line}:5 in spins:" in done.stderr, done.stderr
-    assert "spins was interrupted; program (" in done.stderr and "was in this loop" in done.stderr
+    said, place = interrupted(tmp_path, TILEWRIGHT_HOST=host)
+    assert f"KeyboardInterrupt: at {place}5 in spins:" in said, said
+    assert "spins was interrupted; program (" in said and "was in this loop" in said
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends a POSIX signal")
+def test_the_eager_engine_names_the_line(tmp_path):
+    said, place = interrupted(tmp_path, TILEWRIGHT_INTERPRET="1")
+    assert f"KeyboardInterrupt: at {place}" in said, said
+    assert "spins was interrupted; program (0, 0, 0) was here" in said

@@ -81,6 +81,8 @@ def test_imports_are_at_the_top(path: Path) -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_name_says_something(path: Path) -> None:
+    if "shadow" in path.parts:      # the names there are triton's
+        return
     parts = {path.stem, *path.relative_to(ROOT).parent.parts}
     assert not parts & EMPTY_NAMES
 

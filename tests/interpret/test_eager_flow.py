@@ -105,7 +105,8 @@ def zero_step(out, step):
 @differs("A step of zero is an error")
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_zero_step_is_an_error(engine):
-    with pytest.raises(triton.KernelAssertionError, match=r"in program \(0, 0, 0\): the step of the range at line .* is zero"):
+    message = r"in program \(0, 0, 0\): the step of the range at line .* is zero"
+    with pytest.raises(triton.KernelAssertionError, match=message):
         launch(engine, zero_step, (1,), np.zeros(1, np.int32), 0)
 
 

@@ -1,9 +1,13 @@
 """Index arithmetic that wraps in its type: the values and masks made from it are the same on every engine."""
 
+import functools
+
 import numpy as np
+import pytest
 
 import tilewright as triton
 import tilewright.language as tl
+from tilewright.testing import engines
 
 BIG = 2**30
 
@@ -61,6 +65,49 @@ def stored_below_an_int64(o, start, n):
     tl.store(o + i, i, mask=i.to(tl.int64) + start < n)
 
 
+@triton.jit
+def low_bits_as_an_index(o, x, WAY: tl.constexpr):
+    a = tl.load(x + tl.arange(0, 4))
+    h = a * 1664525 + 1013904223
+    if WAY == 0:
+        tl.store(o + (h - (h >> 4 << 4)), a)
+    elif WAY == 1:
+        tl.store(o + (h - (h & -16)), a)
+    else:
+        tl.store(o + (h.to(tl.int64) - (h & -16)), a)
+
+
+@triton.jit
+def low_bits_of_hashed_indices(o, WAY: tl.constexpr):
+    i = tl.arange(0, 4)
+    h = (i + 1) * 77777 * 1664525 + 1013904223
+    if WAY == 0:
+        tl.store(o + (h - (h >> 4 << 4)), i)
+    elif WAY == 1:
+        tl.store(o + (h.to(tl.int64) - (h & -16).to(tl.int64)), i)
+    else:
+        tl.store(o + (h & 15), i)
+
+
+@triton.jit
+def doubled_int8(o, x):
+    a = tl.load(x + tl.arange(0, 4))
+    tl.store(o + 128 + (a + a), a)
+
+
+@triton.jit
+def rows_by_loaded_numbers(o, x, rows, STRIDE: tl.constexpr):
+    r, c = tl.load(rows + tl.arange(0, 4)), tl.arange(0, 32)
+    at = r[:, None] * STRIDE + c[None, :]
+    tl.store(o + tl.arange(0, 4)[:, None] * 32 + c[None, :], tl.load(x + at))
+
+
+@pytest.fixture(params=engines.ENGINES)
+def unchecked(request):
+    """A launch on one engine; checked mode reports an offset that wraps."""
+    return functools.partial(engines.launch, request.param)
+
+
 def test_a_quotient_of_a_wrapped_minimum(launch):
     o = np.zeros(8, np.int32)
     launch(quotient_of_a_minimum, (1,), o, 1000, K=BIG)
@@ -108,3 +155,36 @@ def test_the_distance_of_int64_bounds_may_leave_64_bits(launch):
         o = np.full(64, -1, np.int32)
         launch(stored_below_an_int64, (1,), o, start, n)
         assert o.tolist() == [k if k + start < n else -1 for k in range(64)]
+
+
+@pytest.mark.parametrize("way", range(3))
+def test_a_hash_of_loaded_numbers_wraps_in_an_address(unchecked, way):
+    x, o = np.arange(1, 5, dtype=np.int32) * 77777, np.zeros(16, np.int32)
+    unchecked(low_bits_as_an_index, (1,), o, x, WAY=way)
+    wanted = np.zeros(16, np.int32)
+    wanted[[(int(a) * 1664525 + 1013904223) % 16 for a in x]] = x
+    assert o.tolist() == wanted.tolist()
+
+
+@pytest.mark.parametrize("way", range(3))
+def test_a_hash_of_indices_wraps_in_an_address(unchecked, way):
+    o, wanted = np.zeros(16, np.int32), np.zeros(16, np.int32)
+    unchecked(low_bits_of_hashed_indices, (1,), o, WAY=way)
+    wanted[[((i + 1) * 77777 * 1664525 + 1013904223) % 16 for i in range(4)]] = range(4)
+    assert o.tolist() == wanted.tolist()
+
+
+def test_an_int8_offset_wraps(unchecked):
+    x, o = np.array([1, 2, 100, -100], np.int8), np.zeros(256, np.int8)
+    unchecked(doubled_int8, (1,), o, x)
+    wanted = np.zeros(256, np.int8)
+    wanted[[130, 132, 128 - 56, 128 + 56]] = x
+    assert o.tolist() == wanted.tolist()
+
+
+def test_a_loaded_row_number_wraps_times_its_stride(unchecked):
+    """Rows 2**28 + 1 and 1 are one row where the stride is 32, since 2**33 is 0 in int32."""
+    x, rows = np.arange(128, dtype=np.float32).reshape(4, 32), np.array([3, 2**28 + 1, 0, 2**27 + 2], np.int32)
+    o = np.zeros((4, 32), np.float32)
+    unchecked(rows_by_loaded_numbers, (1,), o, x, rows, STRIDE=32)
+    np.testing.assert_array_equal(o, x[[3, 1, 0, 2]])

@@ -33,8 +33,8 @@ def probe(x, out, row, stride):
 @differs("Offsets beyond 32 bits do not wrap", topic="Memory",
          peer="An int32 offset wraps silently, and leads to a wrong address.",
          ours="Where an argument reaches 2**30 elements, int32 arithmetic that ends in an address is done in 64 bits; "
-              "values that are stored still wrap. The eager engine does so in every comparison of such a number, compiled "
-              "code in those of numbers that lead to an address.")
+              "values that are stored still wrap. The eager engine does so in every comparison of such a number, "
+              "compiled code in those of numbers that lead to an address.")
 def test_one_element(sparse):
     sparse[319, 0], out = 7, np.zeros(1, np.int32)
     compiled = probe[(1,)](sparse, out, 319, COLUMNS)

@@ -9,6 +9,7 @@ import pytest
 
 import tilewright as triton
 import tilewright.language as tl
+from tilewright.tools.tensor_descriptor import TensorDescriptor
 
 torch = pytest.importorskip("torch")
 
@@ -79,6 +80,22 @@ def test_variable_number_of_arguments(assert_same: Callable[..., int]) -> None:
         return out
 
     assert_same(function, (torch.randn(2), torch.randn(3)))
+
+
+@triton.jit
+def double_blocks(source, target):
+    rows = tl.program_id(0) * 4
+    target.store([rows, 0], source.load([rows, 0]) * 2)
+
+
+def test_tensor_descriptors(assert_same: Callable[..., int]) -> None:
+    def function(x: Any) -> Any:
+        out = torch.zeros_like(x)
+        source, target = (TensorDescriptor.from_tensor(t, [4, 8]) for t in (x, out))
+        double_blocks[(triton.cdiv(x.shape[0], 4),)](source, target)
+        return out + 1
+
+    assert_same(function, (torch.randn(8, 8),), (torch.randn(10, 5),), (torch.randn(3, 16),))
 
 
 @triton.jit

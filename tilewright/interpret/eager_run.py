@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.diagnostics import Location
+from tilewright.diagnostics import Location, render
 from tilewright.frontend.calls import bind_arguments
 from tilewright.frontend.functions import (
     MAX_CALL_DEPTH,
@@ -66,6 +66,10 @@ class EagerProgram:
             for program in range(grid[0] * grid[1] * grid[2]):
                 machine.program = np.array([program], np.int64)
                 launch.call(self.fn, values)
+        except KeyboardInterrupt as error:
+            said = f"{self.fn.__name__} was interrupted; program {machine.current_program()} was here"
+            interrupt = KeyboardInterrupt(render(said, launch.builder.location))
+            raise interrupt.with_traceback(error.__traceback__) from None
         finally:
             launch.tracing.end()
 

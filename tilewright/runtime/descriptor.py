@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from tilewright.language.constexpr import constexpr
 from tilewright.language.descriptors import tensor_descriptor
 
@@ -48,8 +50,8 @@ class TensorDescriptor:
     def from_tensor(tensor: Any, block_shape: Sequence[int], padding: str = "zero",
                     round_f32_to_tf32: bool = False) -> TensorDescriptor:
         """The descriptor of a whole torch tensor or NumPy array."""
-        strides = tensor.stride() if callable(getattr(tensor, "stride", None)) else [
-            s // tensor.itemsize for s in tensor.strides]
+        in_bytes = isinstance(tensor, np.ndarray)
+        strides = [s // tensor.itemsize for s in tensor.strides] if in_bytes else tensor.stride()
         return TensorDescriptor(tensor, list(tensor.shape), list(strides), list(block_shape), padding,
                                 round_f32_to_tf32)
 

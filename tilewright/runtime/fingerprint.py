@@ -7,6 +7,7 @@ Tests: tests/runtime/test_fingerprint.py.
 
 from __future__ import annotations
 
+import base64
 import functools
 import importlib.util
 import os
@@ -85,3 +86,8 @@ def processor() -> str | None:
 def triton_key() -> str:
     """Versions of the package and of llvmlite, and a hash of the package's sources; named as in triton."""
     return f"tilewright-{VERSION}-llvmlite-{llvm_version()}-{sources_hash()}"
+
+
+def base32(key: str) -> str:
+    """A hash, written in hexadecimal digits, as a shorter name of a folder."""
+    return base64.b32encode(bytes.fromhex(key)).decode().rstrip("=")

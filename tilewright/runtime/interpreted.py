@@ -38,3 +38,15 @@ class InterpretedKernel(KernelResources):
 
     def __repr__(self) -> str:
         return f"<InterpretedKernel {self.name}>"
+
+
+class _Interprets(type):
+    """Says yes for kernels that would be interpreted now."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        interprets = getattr(instance, "interprets", None)
+        return callable(interprets) and bool(interprets())
+
+
+class InterpretedFunction(metaclass=_Interprets):
+    """`isinstance(kernel, InterpretedFunction)`: whether launches of it go to the eager engine."""

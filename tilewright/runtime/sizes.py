@@ -22,3 +22,11 @@ def constexpr_function(fn: Any) -> ConstexprFunction:
 
 _next_power_of_2.__name__ = _next_power_of_2.__qualname__ = "next_power_of_2"
 next_power_of_2 = constexpr_function(_next_power_of_2)
+
+
+def must_use_result(x: Any, s: bool = True) -> Any:
+    """Mark a function whose result has to be used; here nobody looks at the mark."""
+    if isinstance(x, str):
+        return lambda fn: must_use_result(fn, True)
+    x._must_use_result = s
+    return x

@@ -6,7 +6,7 @@ Python that Dynamo understands; `operator_of` is the one call that it does not l
 
 An argument is described by a *form*, a tuple of plain values: `("tensor", i, dtype)`, `("int", i)`, `("float", i)` for
 what the operator gets as its argument number i, `("constant", j)` for the j-th compile-time value,
-`("tuple", class, forms)` and `("reinterpreted", form, j)`.
+`("tuple", class, forms)`, `("reinterpreted", form, j)` and `("descriptor", form, forms of sizes, of strides, j)`.
 Tests: tests/torch/test_compile.py, tests/torch/test_arguments.py.
 """
 
@@ -20,6 +20,7 @@ from torch.fx.experimental.symbolic_shapes import guard_scalar
 
 from tilewright.language.constexpr import constexpr
 from tilewright.runtime.autotune import Autotuner
+from tilewright.runtime.descriptor import TensorDescriptor
 from tilewright.runtime.heuristics import Heuristics
 from tilewright.runtime.reinterpret import TensorWrapper
 from tilewright.torch.operators import operator_of, parameters_of
@@ -89,6 +90,12 @@ def _form(value: Any, static: bool, leaves: list[Any], constants: list[Any]) -> 
         constants.append(value.dtype)
         place = len(constants) - 1
         return ("reinterpreted", _form(value.base, static, leaves, constants), place)
+    if isinstance(value, TensorDescriptor):
+        constants.append((tuple(value.block_shape), value.padding, value.round_f32_to_tf32))
+        place = len(constants) - 1
+        sizes = tuple([_form(size, False, leaves, constants) for size in value.shape])
+        strides = tuple([_form(stride, False, leaves, constants) for stride in value.strides[:-1]])     # the last is 1
+        return ("descriptor", _form(value.base, False, leaves, constants), sizes, strides, place)
     if isinstance(value, int | float):
         if not static and not isinstance(value, bool):
             leaves.append(value)

@@ -29,6 +29,7 @@ from tilewright.computed import computed
 from tilewright.language.function import ParamKind
 from tilewright.runtime.arguments import MockTensor
 from tilewright.runtime.autotune import Autotuner
+from tilewright.runtime.descriptor import TensorDescriptor
 from tilewright.runtime.jit import JITFunction
 from tilewright.runtime.launch import CompiledKernel
 from tilewright.runtime.reinterpret import TensorWrapper
@@ -73,6 +74,9 @@ class Plan:
             return cls(*items) if hasattr(cls, "_fields") else cls(items)
         if form[0] == "reinterpreted":
             return TensorWrapper(self.value(form[1], leaves), self.constants[form[2]])
+        if form[0] == "descriptor":
+            sizes, strides = ([self.value(part, leaves) for part in parts] for parts in form[2:4])
+            return TensorDescriptor(self.value(form[1], leaves), sizes, [*strides, 1], *self.constants[form[4]])
         return leaves[form[1]]
 
     def forms(self) -> Iterator[tuple[str, Form]]:
@@ -92,6 +96,9 @@ def _leaf_forms(form: Form) -> Iterator[Form]:
             yield from _leaf_forms(item)
     elif form[0] == "reinterpreted":
         yield from _leaf_forms(form[1])
+    elif form[0] == "descriptor":
+        for part in (form[1], *form[2], *form[3]):
+            yield from _leaf_forms(part)
     elif form[0] != "constant":
         yield form
 
@@ -230,6 +237,8 @@ def _tensors(bound: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for name, value in bound.items():
         if isinstance(value, tuple):
             yield from _tensors({f"{name}[{i}]": item for i, item in enumerate(value)})
+        elif isinstance(value, TensorDescriptor):
+            yield f"{name}[0]", value.base
         elif isinstance(value, TensorWrapper):
             yield name, value.base
         elif isinstance(value, MockTensor):

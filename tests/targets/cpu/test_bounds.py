@@ -56,3 +56,13 @@ def test_a_row_of_an_image_by_division():
     module = kernel([("x", ptr(F32)), ("o", ptr(F32)), ("w", I32)], body)
     for w in (1, 7, 16, 20, 32, 100):
         both(module, (4,), [np.arange(6400, dtype=np.float32), np.zeros(64, np.float32), w])
+
+
+def test_a_row_at_a_loaded_place_stays_contiguous():
+    def body(b, x, o, rows):
+        start = b.load(b.op("ptr_add", rows, b.pid()))
+        offs = b.add(b.mul(start, 32), b.iota(32))
+        b.store(b.at(o, b.add(b.mul(b.pid(), 32), b.iota(32))), b.load(b.at(x, offs)))
+    module = kernel([("x", ptr(F32)), ("o", ptr(F32)), ("rows", ptr(I32))], body)
+    assert "gather" not in generated(module).text
+    both(module, (3,), [np.arange(128, dtype=np.float32), np.zeros(96, np.float32), np.array([3, 0, 2], np.int32)])

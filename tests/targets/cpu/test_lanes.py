@@ -41,6 +41,19 @@ def test_integers_wrap_in_their_width(math):
     assert integer(I8, 300).known == 44 and integer(I1, 1).known == 1
 
 
+def test_a_stride_that_wraps_has_no_bounds(math):
+    """Two lanes, -2**31 and 2**31 - 2, lie within int32 while their distance does not."""
+    pair = LaneMath(math.code, 2)
+    i = pair.narrow(lanes.index(constant(LLVM_I64, 0), 0, 1, 1 << 62, 0, 1), I32)
+    steps = pair.mul(i, integer(I32, 2**31 - 1))
+    both = pair.add(steps, pair.add(steps, integer(I32, -2**31)))
+    assert both.stride == -2 and both.low is None and pair.widen(both, I64) is None
+
+
+def test_a_known_number_is_one_of_its_type(math):
+    assert lanes.Lane(I32, Form.UNIFORM, constant(LLVM_I64.of("i32"), 2**31 - 1), 1).known == -2**31
+
+
 def test_extension_needs_bounds_or_trust(math):
     i = math.narrow(moving(math), I32)
     assert math.widen(i, I64).form is Form.AFFINE      # an index does not wrap

@@ -42,7 +42,11 @@ CASES = {
     "equal in a row": (lambda b, x, index, n, big: b.op(
         "broadcast", b.col(loaded(b, index, 4)), shape=(4, 8)), {1}, {1}),
     "another step in each row": (lambda b, x, index, n, big: b.mul(
-        b.col(loaded(b, index, 4)), b.row(b.iota(8))), {1}, set()),
+        b.op("ext_s", b.col(loaded(b, index, 4)), to=I64), b.op("ext_s", b.row(b.iota(8)), to=I64)), {1}, set()),
+    "another step in each row, which may wrap": (lambda b, x, index, n, big: b.mul(
+        b.col(loaded(b, index, 4)), b.row(b.iota(8))), set(), set()),
+    "rows at loaded places": (lambda b, x, index, n, big: b.add(
+        b.mul(b.col(loaded(b, index, 4)), b.const(64, I32, (4, 1))), b.row(b.iota(8))), {1}, set()),
     "a square": (lambda b, x, index, n, big: b.mul(
         b.op("broadcast", b.row(b.iota(8)), shape=(4, 8)), b.op("broadcast", b.row(b.iota(8)), shape=(4, 8))),
         {0}, {0}),

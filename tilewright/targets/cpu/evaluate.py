@@ -2,8 +2,8 @@
 
 `Evaluator.at(value, index)` gives the `Lane` of `value` at `index`, one i64 lane a dimension; at most one of them is
 not uniform.  Rearrangements (broadcast, permute, reshape, ...) only change the index.  `offset` evaluates integers
-that are added to pointers: there, and only there, sums of int32 are taken in 64 bits (a launch promises that they do
-not wrap, docs/design.md, Launch facts).  Loads are shared within the nest whose level is `floor`.
+that are added to pointers: there, and only there, sums of int32 indices are taken in 64 bits (a launch promises that
+they do not wrap, `analysis.offsets`).  Loads are shared within the nest whose level is `floor`.
 
 Before: `value` and everything that it is made from is bound.  Tests: tests/targets/cpu/test_nests.py.
 """
@@ -28,6 +28,7 @@ from tilewright.targets.llvm.types import PTR, constant, integer_value
 from tilewright.targets.llvm.types import Value as LlvmValue
 
 Index = tuple[Lane, ...]
+_NEAR = 1 << 30
 
 
 @dataclass(slots=True)
@@ -145,27 +146,41 @@ class Evaluator(Elementwise):
 
     def offset(self, value: Value, index: Index) -> Lane:
         """An integer that is added to a pointer, in 64 bits."""
+        through = self.kernel.offsets.through(value)
+        if element_of(value.type) != I32 or value in through:
+            return self._chain(value, index, through)
+        # An offset of an element is below 2**30 in magnitude.  So one that wraps while it moves by less than that
+        # names no element, whether it wraps or not.
+        lane = self.at(value, index)
+        near = not lane.is_vector and abs(lane.offset) + abs(lane.stride) * (self.width - 1) < _NEAR
+        return self._extended(lane, near)
+
+    def _chain(self, value: Value, index: Index, through: frozenset[Value]) -> Lane:
+        """An integer below an offset, in 64 bits: the int32 values `through` do not wrap, all others do."""
         binding = self.kernel.bindings[value]
-        element = element_of(value.type)
-        if not isinstance(binding, Lane | Buffer):
+        trusted = value in through
+        if isinstance(binding, Virtual) and (trusted or element_of(value.type) == I64):
             op = binding.op
-            if op.name in ("add", "sub", "mul") and element != I1:
-                a, b = (self.offset(v, index) for v in op.operands)
+            if op.name in ("add", "sub", "mul"):
+                a, b = (self._chain(v, index, through) for v in op.operands)
                 result = self.mul(a, b) if op.name == "mul" else self.add(a, b, op.name == "sub")
                 if result is not None:
                     return result
                 return vector(I64, self.code.op(op.name, self.full(a), self.full(b)))
-            if op.name == "ext_s" and element_of(op.operands[0].type) != I1:
-                return self.offset(op.operands[0], index)
+            if op.name == "ext_s" and op.operands[0] in through:
+                return self._chain(op.operands[0], index, through)
             if op.name == "iota":
                 return self.plus(index[0], integer(I64, op.attrs["start"]))
             moved = _moved_index(self, op, index)
             if moved is not None:
-                return self.offset(op.operands[0], moved)
-        lane = self.at(value, index)
-        if element == I64:
+                return self._chain(op.operands[0], moved, through)
+        return self._extended(self.at(value, index), trusted)
+
+    def _extended(self, lane: Lane, trusted: bool) -> Lane:
+        """An integer in 64 bits; `trusted`: its lanes do not wrap."""
+        if lane.element == I64:
             return lane
-        wide = self.widen(lane, I64, trusted=True)
+        wide = self.widen(lane, I64, trusted=trusted)
         return wide if wide is not None else vector(
             I64, self.code.cast("sext", self.full(lane), self.full(lane).type.of("i64")))
 

@@ -66,7 +66,9 @@ class Lane:
         base = integer_value(self.value)
         if base is None:
             return None
-        return base & 1 if self.element == I1 else base + self.offset
+        if self.element == I1:
+            return base & 1
+        return wrap(base + self.offset, self.element)
 
 
 def wrap(value: int, element: Element) -> int:
@@ -154,10 +156,11 @@ class LaneMath:
             return None
         sign = -1 if subtract else 1
         value = self.code.fold("sub" if subtract else "add", a.value, b.value)
-        stride = wrap(a.stride + sign * b.stride, a.element)
+        step = a.stride + sign * b.stride
+        stride = wrap(step, a.element)
         result = Lane(a.element, Form.AFFINE if stride else Form.UNIFORM, value,
                       wrap(a.offset + sign * b.offset, a.element), stride, _common(a.multiple, b.multiple))
-        if None in (a.low, a.high, b.low, b.high):
+        if None in (a.low, a.high, b.low, b.high) or stride != step:     # then lanes differ by more than `stride`
             return result
         assert a.low is not None and a.high is not None and b.low is not None and b.high is not None
         if subtract:
@@ -176,10 +179,11 @@ class LaneMath:
                 return None
             return uniform(a.element, self.code.fold("mul", self.scalar(a), self.scalar(b)))
         value = self.code.fold("mul", a.value, constant(a.value.type, factor))
-        stride = wrap(a.stride * factor, a.element)
+        step = a.stride * factor
+        stride = wrap(step, a.element)
         result = Lane(a.element, Form.AFFINE if stride else Form.UNIFORM, value, wrap(a.offset * factor, a.element),
                       stride, min(a.multiple * (factor & -factor or 1), 1 << 62))
-        if a.low is None or a.high is None:
+        if a.low is None or a.high is None or stride != step:
             return result
         return _within(result, min(a.low * factor, a.high * factor), max(a.low * factor, a.high * factor))
 
@@ -211,7 +215,8 @@ class LaneMath:
         if known is not None:
             return integer(element, known if signed else known % (1 << lane.element.bits))
         if integer_value(lane.value) is not None:
-            return replace(lane, element=element, value=constant(t, integer_value(lane.value) or 0))
+            first = wrap((integer_value(lane.value) or 0) + lane.offset, lane.element)
+            return replace(lane, element=element, value=constant(t, 0), offset=first)
         # `value` by itself does not wrap either when it is the difference of two numbers of one sign
         apart = lane.offset == 0 or trusted or (bounded and (lane.low or 0) >= 0 and lane.offset >= 0)
         if apart:
@@ -230,7 +235,7 @@ class LaneMath:
         stride = wrap(lane.stride, element)
         result = Lane(element, Form.AFFINE if stride else Form.UNIFORM, value, wrap(lane.offset, element), stride,
                       lane.multiple)
-        return _within(result, lane.low, lane.high)
+        return _within(result, lane.low, lane.high) if stride == lane.stride else result
 
     def divide(self, lane: Lane, divisor: int) -> tuple[Lane, Lane] | None:
         """Quotient and remainder of lanes known to be >= 0 by a known divisor, when all lanes have one quotient."""
@@ -241,7 +246,7 @@ class LaneMath:
         base = integer_value(lane.value)
         span = lane.stride * (self.width - 1) if lane.form is Form.AFFINE else 0
         if base is not None:
-            first = base + lane.offset
+            first = wrap(base + lane.offset, lane.element)
             if first // divisor != (first + span) // divisor:
                 return None
             quotient = integer(lane.element, first // divisor)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.ir.node import Op, Value
-from tilewright.ir.types import I1, Pointer, Scalar, element_of, shape_of
+from tilewright.ir.types import I1, I32, I64, Pointer, Scalar, element_of, shape_of
 from tilewright.targets.cpu.lanes import Lane
 from tilewright.targets.cpu.state import Kernel, Virtual
 
@@ -36,8 +36,10 @@ def constant_along(kernel: Kernel, value: Value) -> frozenset[int]:
 class _Steps:
     """Steps of tiles, found once each."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, through: frozenset[Value] = frozenset()) -> None:
+        self._kernel = kernel
         self._bindings = kernel.bindings
+        self._through = through         # int32 values that do not wrap
         self._known: dict[Value, Steps] = {}
 
     def of(self, value: Value) -> Steps:
@@ -51,6 +53,12 @@ class _Steps:
             found = self._of_op(binding.op, len(shape))
         else:
             found = (None,) * len(shape)
+        element = element_of(value.type)
+        if isinstance(element, Scalar) and element != I64 and value not in self._through:
+            # what moves little either does not wrap or leaves its argument, at an end too (`Evaluator.offset`)
+            most = element.bits - 4 if element == I32 else 0
+            found = tuple(bits if not bits or bits + size.bit_length() <= most else None
+                          for size, bits in zip(shape, found, strict=True))
         return tuple(0 if size == 1 else bits for size, bits in zip(shape, found, strict=True))
 
     def _of_op(self, op: Op, rank: int) -> Steps:
@@ -60,7 +68,8 @@ class _Steps:
         if name == "iota":
             return (1,)
         if name == "broadcast" or (name in _SAME and not _of_flags(op)):
-            return self.of(op.operands[0])
+            inner = self.of(op.operands[0])
+            return inner if name != "ext_s" or op.operands[0] in self._through else _where_equal([inner], rank)
         if name == "expand_dims":
             inner, axis = self.of(op.operands[0]), op.attrs["axis"]
             return (*inner[:axis], 0, *inner[axis:])
@@ -76,11 +85,14 @@ class _Steps:
         return (None,) * rank
 
     def _sum(self, op: Op) -> Steps:
-        a, b = (self.of(v) for v in op.operands)
         if op.name == "ptr_add":
+            a = self.of(op.operands[0])
+            b = _Steps(self._kernel, self._kernel.offsets.through(op.operands[1])).of(op.operands[1])
             pointer = element_of(op.operands[0].type)
             assert isinstance(pointer, Pointer)
             b = tuple(n if not n else n + pointer.element.bytes.bit_length() for n in b)
+        else:
+            a, b = (self.of(v) for v in op.operands)
         return tuple(None if x is None or y is None else max(x, y) + 1 if x and y else x + y
                      for x, y in zip(a, b, strict=True))
 

@@ -3,8 +3,8 @@
 `Spans.address(pointer)` bounds the byte offsets of a pointer or tile of pointers from the argument that it is based
 on, over the lanes on which a mask is true: comparisons in the mask narrow the spans of what they compare.  The spans
 hold where all `conditions` do: that what is computed in 32 bits (operands of `%`, of comparisons) has not wrapped,
-and that nothing left 64 bits.  Offsets count as 64-bit chains, as `Evaluator.offset` computes them.  If a span comes
-out with low > high, no lane is active.
+and that nothing left 64 bits.  Index arithmetic counts as 64-bit chains, as `Evaluator.offset` computes it.  If a
+span comes out with low > high, no lane is active.
 
 Before: the pointer and all that it is made from is bound.  Tests: tests/targets/cpu/test_extents.py.
 """
@@ -31,6 +31,10 @@ _MOVES = frozenset({"splat", "broadcast", "expand_dims", "permute", "reshape", "
 _POINTER_MOVES = _MOVES | {"bitcast"}
 
 
+Chain = frozenset[Value]        # the int32 values that are taken without wrapping (`analysis.offsets`)
+_NONE: Chain = frozenset()
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """From `low` to `high`, both i64 scalars of magnitude at most 2**`bits`."""
@@ -54,7 +58,7 @@ class Spans:
         self.conditions: list[LlvmValue] = []
         self.gates: list[LlvmValue] = []        # no lane is active where one of these i1 scalars is false
         self._narrowed: dict[Value, Span] = {}
-        self._known: dict[tuple[Value, bool], Span | None] = {}
+        self._known: dict[tuple[Value, Chain], Span | None] = {}
         if mask is not None:
             self._under(mask)
             self._known.clear()     # narrower now
@@ -65,8 +69,10 @@ class Spans:
         number = constant(I64, value)
         return Span(number, number, max(1, abs(value).bit_length()))
 
-    def number(self, value: Value, chain: bool = False) -> Span | None:
-        """The span of an integer; `chain`: as part of an offset, whose sums and products do not wrap."""
+    def number(self, value: Value, chain: Chain = _NONE) -> Span | None:
+        """The span of an integer; `chain`: as part of an offset with these int32 values."""
+        if element_of(value.type) != LONG and value not in chain:
+            chain = _NONE
         key = value, chain
         if value in self._narrowed:
             return self._narrowed[value]
@@ -74,7 +80,7 @@ class Spans:
             self._known[key] = self._find(value, chain)
         return self._known[key]
 
-    def _find(self, value: Value, chain: bool) -> Span | None:
+    def _find(self, value: Value, chain: Chain) -> Span | None:
         element = element_of(value.type)
         if not isinstance(element, Scalar) or not element.is_int or element == I1:
             return None
@@ -98,7 +104,7 @@ class Spans:
         bits = max(1, abs(low).bit_length(), abs(high).bit_length())
         return Span(constant(I64, low), constant(I64, high), bits)
 
-    def _scalar(self, lane: Lane, element: Scalar, chain: bool) -> Span:
+    def _scalar(self, lane: Lane, element: Scalar, chain: Chain) -> Span:
         if lane.known is not None:
             return self.constant(lane.known)
         if lane.offset and chain and element.bits < 64:
@@ -118,12 +124,12 @@ class Spans:
         self.conditions.append(self.code.icmp("ult", shifted, constant(I64, 2 << most)))
         return Span(number, number, most)
 
-    def _sum_or_product(self, op: Op, element: Scalar, chain: bool) -> Span | None:
+    def _sum_or_product(self, op: Op, element: Scalar, chain: Chain) -> Span | None:
         a, b = (self.number(v, chain) for v in op.operands)
         if a is None or b is None:
             return None
         result = _CHAINS[op.name](self, a, b)
-        self.require_fit(result, LONG if chain else element)
+        self.require_fit(result, LONG if op.result in chain else element)
         return result
 
     def require_fit(self, span: Span, element: Scalar) -> None:
@@ -205,7 +211,8 @@ class Spans:
         if op.name in _POINTER_MOVES:
             return self.address(op.operands[0], base)
         if op.name == "ptr_add":
-            start, offset = self.address(op.operands[0], base), self.number(op.operands[1], chain=True)
+            start, offset = self.address(op.operands[0], base), self.number(
+                op.operands[1], self.kernel.offsets.through(op.operands[1]))
             if start is None or offset is None:
                 return None
             size = element_of(op.operands[0].type)
@@ -324,7 +331,7 @@ def _not_negative(spans: Spans, a: Span) -> None:
     spans.conditions.append(spans.code.fold_icmp("sge", a.low, constant(I64, 0)))
 
 
-def _divide(spans: Spans, op: Op, chain: bool) -> Span | None:
+def _divide(spans: Spans, op: Op, chain: Chain) -> Span | None:
     parts = _by_positive(spans, op)
     if parts is None:
         return None
@@ -335,7 +342,7 @@ def _divide(spans: Spans, op: Op, chain: bool) -> Span | None:
     return Span(low, low if a.is_one else spans.code.op("sdiv", a.high, b.low), a.bits)
 
 
-def _remainder(spans: Spans, op: Op, chain: bool) -> Span | None:
+def _remainder(spans: Spans, op: Op, chain: Chain) -> Span | None:
     """Of numbers that are required not to be negative."""
     parts = _by_positive(spans, op)
     if parts is None:
@@ -349,8 +356,8 @@ def _remainder(spans: Spans, op: Op, chain: bool) -> Span | None:
     return Span(constant(I64, 0), most, min(max(a.bits, b.bits) + 1, _ANY))
 
 
-def _extremum(name: str) -> Callable[[Spans, Op, bool], Span | None]:
-    def rule(spans: Spans, op: Op, chain: bool) -> Span | None:
+def _extremum(name: str) -> Callable[[Spans, Op, Chain], Span | None]:
+    def rule(spans: Spans, op: Op, chain: Chain) -> Span | None:
         a, b = (spans.number(v) for v in op.operands)
         if a is None or b is None:
             return None
@@ -360,21 +367,21 @@ def _extremum(name: str) -> Callable[[Spans, Op, bool], Span | None]:
     return rule
 
 
-def _select(spans: Spans, op: Op, chain: bool) -> Span | None:
+def _select(spans: Spans, op: Op, chain: Chain) -> Span | None:
     a, b = (spans.number(v) for v in op.operands[1:])
     return None if a is None or b is None else spans.union(a, b)
 
 
-def _extend(spans: Spans, op: Op, chain: bool) -> Span | None:
+def _extend(spans: Spans, op: Op, chain: Chain) -> Span | None:
     if element_of(op.operands[0].type) == I1:
         return None
-    a = spans.number(op.operands[0], chain and op.name == "ext_s")
+    a = spans.number(op.operands[0], chain if op.name == "ext_s" else _NONE)
     if a is not None and op.name == "ext_u":
         _not_negative(spans, a)
     return a
 
 
-def _and(spans: Spans, op: Op, chain: bool) -> Span | None:
+def _and(spans: Spans, op: Op, chain: Chain) -> Span | None:
     """A known mask that is not negative."""
     for value in op.operands:
         span = spans.number(value)
@@ -384,7 +391,7 @@ def _and(spans: Spans, op: Op, chain: bool) -> Span | None:
     return None
 
 
-def _shift_left(spans: Spans, op: Op, chain: bool) -> Span | None:
+def _shift_left(spans: Spans, op: Op, chain: Chain) -> Span | None:
     a, b = (spans.number(v) for v in op.operands)
     known = integer_value(b.low) if b is not None and b.is_one else None
     element = element_of(op.results[0].type)
@@ -396,7 +403,7 @@ def _shift_left(spans: Spans, op: Op, chain: bool) -> Span | None:
 
 
 _CHAINS: Mapping[str, Callable[[Spans, Span, Span], Span]] = {"add": Spans.add, "sub": Spans.sub, "mul": Spans.mul}
-_RULES: Mapping[str, Callable[[Spans, Op, bool], Span | None]] = {
+_RULES: Mapping[str, Callable[[Spans, Op, Chain], Span | None]] = {
     "div_s": _divide, "div_u": _divide, "rem_s": _remainder, "rem_u": _remainder, "min_s": _extremum("smin"),
     "max_s": _extremum("smax"), "select": _select, "ext_s": _extend, "ext_u": _extend, "and": _and,
     "shl": _shift_left,

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tilewright.analysis.offsets import Offsets
 from tilewright.diagnostics import Location
 from tilewright.ir.node import Module, Op, Value
 from tilewright.ir.types import Element, Tile, Type
@@ -110,6 +111,7 @@ class Kernel:
 
     def __init__(self, module: Module, code: Code, vector_bits: int) -> None:
         self.module = module
+        self.offsets = Offsets(module)
         self.code = code
         self.vector_bits = vector_bits
         self.bindings: dict[Value, Binding] = {}

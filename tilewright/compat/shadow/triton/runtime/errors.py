@@ -1,3 +1,3 @@
 """`triton.runtime.errors`."""
 
-from tilewright.diagnostics import AutotunerError, InterpreterError, OutOfResources
+from tilewright.diagnostics import AutotunerError, InterpreterError, OutOfResources, PTXASError

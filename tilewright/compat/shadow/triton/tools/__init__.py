@@ -1,3 +1,6 @@
 """`triton.tools`."""
 
-from triton.tools import tensor_descriptor
+from tilewright.compat.refusals import refused_in
+from triton.tools import build_extern, compile, disasm, link, mxfp, ragged_tma, tensor_descriptor
+
+__getattr__ = refused_in(__name__)

@@ -1,3 +1,6 @@
 """`triton.language.extra`."""
 
-from triton.language.extra import cuda, libdevice
+from tilewright.compat.refusals import refused_in
+from triton.language.extra import cuda, hip, libdevice
+
+__getattr__ = refused_in(__name__)

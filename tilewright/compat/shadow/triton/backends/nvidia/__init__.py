@@ -1,0 +1,3 @@
+"""`triton.backends.nvidia`: its modules are refused, see tilewright.compat.refusals."""
+
+from triton.backends.nvidia import compiler, driver

@@ -1,0 +1,5 @@
+"""`triton.tools.mxfp`: refused, see tilewright.compat.refusals."""
+
+from tilewright.compat.refusals import refused_in
+
+__getattr__ = refused_in(__name__)
