@@ -150,9 +150,9 @@ class Maker(Expressions):
         body = self._scoped(self.random.randrange(1, 3), depth - 1)
         self.variables = outer
         if self.chance(0.5):
-            return [Stmt(f"{count} = 0", fixed=True),
+            return [Stmt(f"{count} = 0"),
                     Stmt(f"while {count} < 3:", (), ((Stmt(f"{count} += 1", fixed=True), *body),))]
-        return [Stmt(f"{count} = 0", fixed=True),
+        return [Stmt(f"{count} = 0"),
                 Stmt(f"while ({count} < 4) & ({{0}}):", (condition,), ((Stmt(f"{count} += 1", fixed=True), *body),))]
 
     def _if(self, depth):
