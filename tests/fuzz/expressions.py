@@ -46,11 +46,11 @@ class Expressions:
             return self.leaf(kind)
         makers = [self.leaf, self.where, self.cast]
         if kind.dtype == "i1":
-            makers += [self.compare, self.compare, self.logic]
+            makers += [self.compare, self.compare, self.logic, self.idiom]
         elif kind.dtype in INTS:
-            makers += [self.int_binary] * 4 + [self.int_unary, self.int_special, self.dot_int]
+            makers += [self.int_binary] * 4 + [self.int_unary, self.int_special, self.dot_int, self.idiom, self.idiom]
         else:
-            makers += [self.float_binary] * 4 + [self.float_unary, self.float_special, self.dot_float]
+            makers += [self.float_binary] * 4 + [self.float_unary, self.float_special, self.dot_float, self.idiom]
         if kind.shape:
             makers += [self.broadcast, self.rearrange, self.rearrange, self.scan, self.gather]
         makers += [self.reduce, self.reduce, self.call]
@@ -94,7 +94,8 @@ class Expressions:
         place = f"in_{dtype} + pid * {self.per_program} + {self.places(kind.shape)}"
         if kind.shape and self.chance(0.5):
             at = offsets(kind.shape)
-            mask = self.choose([f"{at} < n", f"{at} >= m", f"({at} & 1) == 0", f"{at} < {kind.numel - 1}", "n > 3"])
+            mask = self.choose([f"{at} < n", f"{at} >= m", f"({at} & 1) == 0", f"{at} < {kind.numel - 1}", "n > 3",
+                                f"tl.full({kind.shape}, {self.random.randrange(2)}, tl.int32) != 0"])
             if self.chance(0.4):
                 return self.converted(Kind(dtype, kind.shape), kind, Expr(
                     Kind(dtype, kind.shape), f"tl.load({place}, mask=({mask}), other={{0}})",
@@ -193,9 +194,36 @@ class Expressions:
         return Expr(kind, "tl.clamp({0}, -8.0, 12.0)" if kind.dtype != "fp64" else "tl.maximum({0}, 0.5)",
                     (self.expr(kind, depth),))
 
+    def idiom(self, kind, depth):
+        """What compilers like to simplify: neutral and equal operands, constants and casts in a row, opposites."""
+        x = self.expr(kind, depth)
+        if kind.shape and self.chance(0.3):
+            back = tuple(reversed(range(len(kind.shape))))
+            if len(kind.shape) == 3 and self.chance(0.5):
+                return Expr(kind, "tl.permute(tl.permute({0}, (1, 2, 0)), (2, 0, 1))", (x,))
+            return Expr(kind, f"tl.permute(tl.permute({{0}}, {back}), {back})", (x,))
+        if kind.dtype == "i1":
+            return Expr(kind, self.choose(["({0} == 0)", "({0} != 0)", "({0} == ({0} | {0}))", "({0} ^ ({0} | True))",
+                                           "(({0} == 0) == 0)", "(~{0})"]), (x,))
+        if kind.dtype in FLOATS:
+            return Expr(kind, self.choose([
+                "({0} + 0.0)", "(0.0 + {0})", "({0} - 0.0)", "({0} * 1.0)", "tl.abs(-{0})", "(-(-{0}))", "({0} * 0.0)",
+                "(0.0 - {0})", "({0} - {0})", "tl.maximum({0}, {0})", "({0} + {0})"]), (x,))
+        if self.chance(0.3):
+            way = "".join(f".to({spelled(d)})" for d in (self.choose(INTS), self.choose(INTS), kind.dtype))
+            return Expr(kind, "{0}" + way, (x,))
+        a, b = self.random.randrange(1, 60), self.random.randrange(1, 60)
+        return Expr(kind, self.choose([
+            f"(({{0}} + {a}) + {b})", f"(({{0}} * {a}) * {b})", f"(({{0}} & {a}) & {b})", f"(({{0}} | {a}) | {b})",
+            f"(({{0}} ^ {a}) ^ {b})", "(0 - {0})", "({0} * 1)", "({0} - 0)", "(0 + {0})", "({0} * 0)", "({0} // 1)",
+            "({0} % 1)", "({0} - {0})", "({0} ^ {0})", "({0} & {0})", "({0} << 0)", "({0} | 0)", "({0} * 2)",
+        ]), (x,))
+
     def compare(self, kind, depth):
         other = Kind(self.choose(self.dtypes[:-1]), kind.shape)
         left, right = self.operands(other, depth)
+        if self.chance(0.1):
+            right = left
         return Expr(kind, f"({{0}} {self.choose(['<', '<=', '>', '>=', '==', '!='])} {{1}})", (left, right))
 
     def logic(self, kind, depth):

@@ -150,9 +150,9 @@ class Maker(Expressions):
         body = self._scoped(self.random.randrange(1, 3), depth - 1)
         self.variables = outer
         if self.chance(0.5):
-            return [Stmt(f"{count} = 0", fixed=True),
+            return [Stmt(f"{count} = 0"),
                     Stmt(f"while {count} < 3:", (), ((Stmt(f"{count} += 1", fixed=True), *body),))]
-        return [Stmt(f"{count} = 0", fixed=True),
+        return [Stmt(f"{count} = 0"),
                 Stmt(f"while ({count} < 4) & ({{0}}):", (condition,), ((Stmt(f"{count} += 1", fixed=True), *body),))]
 
     def _if(self, depth):
@@ -172,11 +172,11 @@ class Maker(Expressions):
         """A store into the program's own part of a buffer, and a load of it in another order."""
         dtype, buffer = self.choose([("i32", "buffer"), ("fp32", "fbuffer")])
         shape = self.choose(self.shapes)
-        kind, name = Kind(dtype, shape), self.name("v")
+        kind, mask, name = Kind(dtype, shape), Kind("i1", shape), self.name("v")
         value = self.expr(kind, 2)
         place = f"{buffer} + pid * {self.per_program} + "
         store = Stmt(f"tl.store({place}{self.places(shape)}, {{0}}, mask={{1}})",
-                     (value, self.expr(Kind("i1", shape), 2)))
+                     (value, self.constant(mask) if self.chance(0.2) else self.expr(mask, 2)))
         load = Stmt(f"{name} = tl.load({place}{self.places(shape)})")
         self.variables[name] = kind
         if self.chance(0.5):
@@ -199,7 +199,13 @@ class Maker(Expressions):
         first, second = self.name("v"), self.name("v")
         half = Kind(dtype, self.shapes[7][:-1])
         self.variables[first] = self.variables[second] = half
-        return [Stmt(f"{first}, {second} = tl.split({{0}})", (pair,))]
+        halves = Stmt(f"{first}, {second} = tl.split({{0}})", (pair,))
+        if self.chance(0.5):
+            return [halves]
+        name = self.name("v")
+        self.variables[name] = pair.kind
+        order = self.choose([f"{first}, {second}", f"{second}, {first}"])
+        return [halves, Stmt(f"{name} = tl.join({order})")]
 
     def _approximate(self, depth):
         """A value of an inexact operation, and where it needs one, the bound of its error; both are outputs."""
