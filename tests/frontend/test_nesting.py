@@ -1,6 +1,7 @@
 """Kernels that nest deeply: what runs, and what is said of what does not."""
 
 import linecache
+import sys
 
 import numpy as np
 import pytest
@@ -9,6 +10,15 @@ import tilewright as triton
 import tilewright.language as tl
 
 ENGINES = ["cpu", "eager"]
+
+
+@pytest.fixture(autouse=True)
+def python_s_own_recursion_limit():
+    """torch's compiler raises the limit of its process and leaves it so."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(1000)
+    yield
+    sys.setrecursionlimit(before)
 
 
 def kernel_of(body, name):
