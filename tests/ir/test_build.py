@@ -12,8 +12,8 @@ from tilewright.ir.types import F16, F32, I32, Pointer
 
 def test_attributes_get_their_defaults():
     full = complete_attrs(TABLE["load"], {"has_mask": True})
-    assert full == {"cache": Cache.NONE, "eviction": full["eviction"], "volatile": False, "has_mask": True,
-                    "has_other": False}
+    assert full == {"cache": Cache.NONE, "eviction": full["eviction"], "volatile": False, "padded": False,
+                    "has_mask": True, "has_other": False}
     assert complete_attrs(TABLE["fp_trunc"], {"to": F16})["rounding"] is Rounding.RTNE
     with pytest.raises(KeyError, match="needs the attribute to"):
         complete_attrs(TABLE["trunc"], {})
