@@ -25,6 +25,7 @@ from tilewright.targets.cpu.state import Kernel, location_record
 from tilewright.targets.cpu.streaming import Streaming
 from tilewright.targets.llvm import convert
 from tilewright.targets.llvm.isa import Isa
+from tilewright.targets.llvm.lines import LineTable
 from tilewright.targets.llvm.text import ModuleWriter
 from tilewright.targets.llvm.types import I64, PTR, Value, constant
 
@@ -45,12 +46,18 @@ class Generated:
     metadata: Mapping[str, Any]
 
 
-def generate(module: Module, isa: Isa, vector_bits: int, check_bounds: bool = True) -> Generated:
-    """LLVM text for `module` on vectors of `vector_bits`; `check_bounds` tests accesses against extents."""
+def generate(module: Module, isa: Isa, vector_bits: int, check_bounds: bool = True,
+             line_info: bool = False) -> Generated:
+    """LLVM text for `module` on vectors of `vector_bits`; `check_bounds` tests accesses against extents.
+
+    `line_info` says which line of the user's each instruction is from, for debuggers and profilers.
+    """
     writer = ModuleWriter(isa)
     entry = "kernel_" + re.sub(r"\W", "_", module.entry_name)
     code = Code(writer, entry, [("slots", PTR), ("first", I64), ("last", I64), ("context", PTR)])
     kernel = Kernel(module, code, vector_bits)
+    if line_info:
+        kernel.lines = LineTable(code, module.entry_name, module.entry.loc)
     _bind_arguments(kernel)
     body = module.entry.body
     aliases = Aliases(module)
@@ -73,7 +80,8 @@ def generate(module: Module, isa: Isa, vector_bits: int, check_bounds: bool = Tr
     metadata = {"entry": entry, "scratch_bytes": max(64, kernel.scratch.size), "asserts": messages.asserts,
                 "prints": messages.prints, "accesses": messages.accesses,
                 "nontemporal": streaming.used, "polls_cancel": messages.waits,
-                "loops": [location_record(loc) for loc in messages.loops], "name": module.entry_name}
+                "loops": [location_record(loc) for loc in messages.loops], "name": module.entry_name,
+                "line_info": line_info}
     return Generated(code.text() + writer.text(), metadata)
 
 

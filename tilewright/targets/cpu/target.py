@@ -37,18 +37,18 @@ class CpuTarget(Target):
 
     `compiler` runs LLVM; by default that is a child process, which all targets share.  `host` is the kind
     of host that runs kernels (see `host.choice`), which stops them after `timeout_s` (0: never) and keeps its own
-    machine code in `store`.
+    machine code in `store`, and tells Linux's perf of code as `perf` says (`host.perf`).
     """
 
     name = "cpu"
 
     def __init__(self, machine: Machine | None = None, threads: int | None = None,
                  compiler: Compiler | None = None, host: str = "", timeout_s: float = 0.0,
-                 store: ObjectStore | None = None, cpu: str = "") -> None:
+                 store: ObjectStore | None = None, cpu: str = "", perf: str = "") -> None:
         self._machine = machine
         self._cpu = cpu
         self._given_compiler = compiler
-        self._host_settings = (host, threads, timeout_s, store)
+        self._host_settings = (host, threads, timeout_s, store, perf)
 
     @computed
     def _compiler(self) -> Compiler:
@@ -82,7 +82,8 @@ class CpuTarget(Target):
 
     def compile(self, module: Module, options: Options) -> CodeObject:
         from tilewright.targets.cpu.generate import generate
-        generated = generate(module, self.machine.isa, vector_bits(self.machine), options.check_bounds)
+        generated = generate(module, self.machine.isa, vector_bits(self.machine), options.check_bounds,
+                             options.line_info)
         binary = self._compiler.compile(Request(generated.text, self.machine), module.entry_name)
         return CodeObject(self.name, module.entry_name, binary, {"llir": generated.text}, generated.metadata)
 
@@ -95,8 +96,8 @@ class CpuTarget(Target):
 
     @computed
     def _host(self) -> Host:
-        host, threads, timeout_s, store = self._host_settings
-        return make_host(host, self._compiler, threads, timeout_s, store)
+        host, threads, timeout_s, store, perf = self._host_settings
+        return make_host(host, self._compiler, threads, timeout_s, store, perf)
 
     def load(self, code: CodeObject) -> LoadedKernel:
         return self._host.load(code)
