@@ -209,8 +209,9 @@ def next_powers(x, y, STYLE: tl.constexpr):
 
 
 NEXT = {"left": lambda x, y: (x @ y, y), "right": lambda x, y: (x, x @ y), "square": lambda x, y: (x @ x, y),
-        "sum": lambda x, y: (x @ y + x, y), "transposed": lambda x, y: (x.T @ y, y), "both": lambda x, y: (x @ y, y @ x),
-        "swapped": lambda x, y: (y, y @ x), "twice": lambda x, y: (x @ y @ x + y, x)}
+        "sum": lambda x, y: (x @ y + x, y), "transposed": lambda x, y: (x.T @ y, y),
+        "both": lambda x, y: (x @ y, y @ x), "swapped": lambda x, y: (y, y @ x),
+        "twice": lambda x, y: (x @ y @ x + y, x)}
 
 
 @pytest.mark.parametrize("loop", ["for", "while"])
