@@ -100,6 +100,13 @@ class CompilationError(TritonError):
         self.line_text = line_text
         super().__init__(message)
 
+    source_line_count_max_in_message = 12       # triton's limit; the message here shows the one guilty line
+
+    @property
+    def error_message(self) -> str:
+        """The bare text, under triton's name."""
+        return self.message
+
     def __str__(self) -> str:
         return render(self.message, self.location, self.line_text)
 

@@ -57,7 +57,7 @@ class LinuxHost:
         self._store = store
         self._catches_faults = catches_faults
         self.library = library if library is not None else Library(compiler, store)
-        memory = mmap.mmap(-1, Pool.SIZE)
+        memory = mmap.mmap(-1, Pool.SIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)    # a forked process has its own
         keep_for_ever(memory)       # threads of the pool look at it even after the host has gone
         self.pool = ctypes.addressof(ctypes.c_char.from_buffer(memory))
         for offset, value in ((Pool.THREADS, self.threads), (Pool.WORTH, worth_help_ns), (Pool.SLICE, SLICE_NS),
