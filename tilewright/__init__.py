@@ -63,8 +63,8 @@ _LAZY = ("language", "testing", "compat", "runtime", "interpret", "compile", "ta
 __all__ = [
     "AutotunerError", "CheckError", "CompilationError", "CompileTimeAssertionFailure", "Config", "DataRaceError",
     "FootprintError", "InterpreterError", "JITFunction", "KernelAssertionError", "KernelInterface",
-    "MemoryFaultError", "MockTensor", "OutOfBoundsError", "OutOfResources", "TensorWrapper", "TritonError", "UndefinedLaneError",
-    "UnsupportedLanguageConstruct", "UnwrittenReadError", "WrappedOffsetError", "__version__",
+    "MemoryFaultError", "MockTensor", "OutOfBoundsError", "OutOfResources", "TensorWrapper", "TritonError",
+    "UndefinedLaneError", "UnsupportedLanguageConstruct", "UnwrittenReadError", "WrappedOffsetError", "__version__",
     "aggregate", "autotune", "cdiv", "constexpr_function", "heuristics", "jit", "knobs", "language", "next_power_of_2",
     "reinterpret", "set_allocator", "testing",
 ]
