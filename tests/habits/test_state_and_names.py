@@ -26,6 +26,7 @@ IMPORTS_LATE: Mapping[str, str] = {
     "tilewright/runtime/fingerprint.py": "hashlib loads a large library that nearly no process needs",
     "tilewright/runtime/build.py": "a kernel from the disk cache needs no compiler",
     "tilewright/runtime/jit.py": "the compiler and the eager engine are loaded by the first launch that needs them",
+    "tilewright/runtime/launch.py": "the interpreter is loaded when a memory fault has to be explained",
     "tilewright/targets/cpu/target.py": "a kernel from the disk cache is loaded without what generates code",
     "tilewright/targets/cpu/host/choice.py": "the portable host loads LLVM",
     "tilewright/targets/cpu/host/library.py": "the writer of the pool's text is loaded when no stored code is found",

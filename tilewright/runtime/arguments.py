@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tilewright.interpret.memory import Extent
+from tilewright.language.types import dtype as language_dtype
 
 CPU = "cpu"
 HIGHEST = 2**63 - 1     # the end of memory, where an object does not tell its extent
@@ -204,6 +205,20 @@ class MockTensor:
     @staticmethod
     def data_ptr() -> int:
         return 0
+
+    @staticmethod
+    def ptr_range() -> int:
+        """How many bytes from the address on may be reached; none."""
+        return 0
+
+    @staticmethod
+    def wrap_dtype(arg: Any) -> Any:
+        """A dtype (torch's, NumPy's or the language's) as a mock tensor of it; anything else as it is."""
+        if isinstance(arg, language_dtype | np.dtype) or str(type(arg)) == "<class 'torch.dtype'>":
+            return MockTensor(arg)
+        if isinstance(arg, type) and issubclass(arg, np.generic):
+            return MockTensor(np.dtype(arg))
+        return arg
 
     def stride(self) -> tuple[int, ...]:
         """The strides of a dense row-major tensor of this shape."""

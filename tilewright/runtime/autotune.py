@@ -25,7 +25,7 @@ import numpy as np
 from tilewright.diagnostics import AutotunerError, CompileTimeAssertionFailure, OutOfResources
 from tilewright.runtime import knobs
 from tilewright.runtime.arguments import CPU, Pointer, Readers
-from tilewright.runtime.bench import times_of
+from tilewright.runtime.bench import do_bench, times_of
 from tilewright.runtime.config import Config
 from tilewright.runtime.interface import KernelInterface, in_torch_graph
 from tilewright.runtime.launch import CompiledKernel
@@ -77,9 +77,12 @@ class Autotuner(KernelInterface):
         self.configs_timings: dict[Config, list[float]] = {}
         self.best_config: Config | None = None
         self.nargs: dict[str, Any] | None = None      # the arguments by name, while they are tuned for
+        self.bench_time: float | None = None          # seconds that the last tuning took
+        self.cache_results = cache_results
+        self.num_warmups, self.num_reps = warmup, rep
         self._times = (25 if warmup is None else warmup, 100 if rep is None else rep)
         self.use_cuda_graph = use_cuda_graph
-        self._do_bench = do_bench
+        self._given_bench = do_bench
         self._readers = Readers()
         for what, names in (("key", self.keys), ("reset_to_zero", self.reset_to_zero),
                             ("restore_value", self._restored)):
@@ -96,6 +99,11 @@ class Autotuner(KernelInterface):
         """
         found: set[str] = getattr(self.base_fn, "found_written", set())
         return [*self._restored, *(n for n in self.arg_names if n in found and n not in self._restored)]
+
+    @property
+    def do_bench(self) -> Callable[..., Any]:
+        """The clock: what was given for it, else `testing.do_bench`."""
+        return do_bench if self._given_bench is None else self._given_bench
 
     @property
     def base_fn(self) -> Any:
@@ -166,11 +174,12 @@ class Autotuner(KernelInterface):
             timings[config] = self._timed(config, args, kwargs, named, grid, saved)
             saved.restore()
         self.configs_timings = timings
+        self.bench_time = time.perf_counter() - start
         best = min(timings, key=timings.__getitem__)    # the first of equal ones
         if knobs.read("print_autotuning"):
             shown = ", ".join(str(part[1]) if isinstance(part, tuple) else part for part in key)
             print(f"autotune: {self.__name__} for the key ({shown}) runs with {best} ({timings[best][0]:.3g} ms), "
-                  f"chosen among {len(configs)} configs in {time.perf_counter() - start:.2f} s")
+                  f"chosen among {len(configs)} configs in {self.bench_time:.2f} s")
         return best
 
     def _saved(self, configs: Sequence[Config], args: Sequence[Any], kwargs: Mapping[str, Any],
@@ -221,8 +230,8 @@ class Autotuner(KernelInterface):
             call()
 
         try:
-            if self._do_bench is not None:
-                found = self._do_bench(prepared_call, quantiles=QUANTILES)
+            if self._given_bench is not None:
+                found = self._given_bench(prepared_call, quantiles=QUANTILES)
                 return [float(t) for t in found] if isinstance(found, Sequence) else [float(found)] * 3
             return [float(q) for q in np.quantile(times_of(call, prepare, *self._times), QUANTILES)]
         except (OutOfResources, CompileTimeAssertionFailure):

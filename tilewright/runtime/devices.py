@@ -32,7 +32,7 @@ class Devices:
 
     def cpu(self, settings: Settings) -> Target:
         """The CPU target."""
-        own = ("num_threads", "host", "timeout", "cpu")
+        own = ("num_threads", "host", "timeout", "cpu", "catch_faults")
         knobs = (*(settings[name] for name in own), *_compiler_knobs(settings))
         return self._once(("cpu", *knobs), lambda: self._cpu(settings))
 
@@ -61,7 +61,7 @@ class Devices:
         compiler = LateCompiler(lambda: self.compiler(settings), store)
         return CpuTarget(threads=settings["num_threads"] or None, compiler=compiler,
                          host=settings["host"], timeout_s=settings["timeout"], store=Objects(store),
-                         cpu=settings["cpu"])
+                         cpu=settings["cpu"], catches_faults=settings["catch_faults"])
 
     def _compiler(self, settings: Settings) -> Compiler:
         if settings["compile_in_process"]:

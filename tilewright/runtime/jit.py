@@ -24,6 +24,7 @@ from tilewright.language.function import Name, ParamKind, SourceFunction
 from tilewright.language.options import Options, Signature
 from tilewright.runtime import knobs
 from tilewright.runtime.build import Build
+from tilewright.runtime.described import DescribedFunction
 from tilewright.runtime.devices import DEVICES
 from tilewright.runtime.grid import Grid, normalise
 from tilewright.runtime.hooks import HOOKS, JitFunctionInfo, LazyDict
@@ -60,7 +61,7 @@ class Specialization:
         self.signature = signature
 
 
-class JITFunction(SourceFunction, KernelInterface):
+class JITFunction(DescribedFunction, KernelInterface):
     """A kernel, or a function that kernels call.  `kernel[grid](*args, **kwargs)` launches it."""
 
     def __init__(self, fn: Callable[..., Any], version: object = None,
@@ -420,6 +421,11 @@ class JITFunction(SourceFunction, KernelInterface):
     @computed
     def _src(self) -> str:
         return self.source
+
+    @property
+    def hash(self) -> str:
+        """The same as `cache_key`."""
+        return self.cache_key
 
     @property
     def cache_key(self) -> str:

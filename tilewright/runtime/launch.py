@@ -8,11 +8,13 @@ Tests: tests/runtime/test_launch.py.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, NoReturn
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple, NoReturn
 
 from tilewright.analysis.written import Written
+from tilewright.diagnostics import MemoryFaultError
 from tilewright.language.options import Options
+from tilewright.runtime import knobs
 from tilewright.runtime.arguments import CPU, ELEMENTS, Pointer
 from tilewright.runtime.grid import Grid, normalise
 from tilewright.runtime.hooks import HOOKS, LazyDict
@@ -90,7 +92,8 @@ def _refuse_mixed(kernel: str, devices: Mapping[str, str]) -> NoReturn:
 
 @dataclass(frozen=True, slots=True)
 class KernelMetadata:
-    """Facts of a compiled kernel, as attributes (`kernel.metadata.num_warps`)."""
+    """Facts of a compiled kernel, as attributes (`kernel.metadata.num_warps`); those of the class hold for every one.
+    """
 
     name: str
     target: str
@@ -102,6 +105,39 @@ class KernelMetadata:
     enable_fp_fusion: bool
     shared: int
     written_params: tuple[str, ...]
+    code: CodeObject | None = field(default=None, repr=False, compare=False)
+
+    backend_name: ClassVar[str] = "cpu"
+    arch: ClassVar[str] = "cpu"
+    warp_size: ClassVar[int] = 32
+    cluster_dims: ClassVar[tuple[int, int, int]] = (1, 1, 1)
+    default_dot_input_precision: ClassVar[str] = "tf32"
+    allowed_dot_input_precisions: ClassVar[tuple[str, ...]] = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
+    supported_fp8_dtypes: ClassVar[tuple[str, ...]] = ("fp8e4nv", "fp8e5")
+    deprecated_fp8_dot_operand_dtypes: ClassVar[tuple[str, ...]] = ()
+    max_num_imprecise_acc_default: ClassVar[int] = 0
+    sanitize_overflow: ClassVar[bool] = False       # the checked mode reports what overflows
+    extern_libs: ClassVar[tuple[tuple[str, str], ...]] = ()
+    global_scratch_size: ClassVar[int] = 0
+    global_scratch_align: ClassVar[int] = 1
+    profile_scratch_size: ClassVar[int] = 0
+    profile_scratch_align: ClassVar[int] = 1
+    launch_cooperative_grid: ClassVar[bool] = False
+    launch_pdl: ClassVar[bool] = False
+    tensordesc_meta: ClassVar[tuple[Any, ...]] = ()
+    tmem_size: ClassVar[int] = 0
+    ir_override: ClassVar[str | None] = None
+    instrumentation_mode: ClassVar[str] = ""
+
+    @property
+    def hash(self) -> str:
+        """A text that is equal for equal code; empty without code."""
+        return "" if self.code is None else self.code.hash()
+
+    @property
+    def triton_version(self) -> str:
+        """The version that the package shows under the name `triton`."""
+        return str(knobs.read("version"))
 
 
 class Stages(Mapping[str, str]):
@@ -138,7 +174,7 @@ class CompiledKernel(KernelResources):
         self.metadata = KernelMetadata(
             name, code.target, options.num_warps, options.num_stages, options.num_ctas, options.maxnreg,
             options.debug, options.enable_fp_fusion, fast_memory_of(code.metadata["scratch_bytes"]),
-            tuple(names[i] for i in sorted(written.params)))
+            tuple(names[i] for i in sorted(written.params)), code)
         self._names = names
         self._loaded: LoadedKernel = target.load(code)
         self._specializer = specializer
@@ -151,7 +187,32 @@ class CompiledKernel(KernelResources):
             for _, pointer in pointers:     # the extents: see LoadedKernel.launch
                 words.append(pointer.low)
                 words.append(pointer.high)
-            self._loaded.launch(grid, words)
+            try:
+                self._loaded.launch(grid, words)
+            except MemoryFaultError as error:
+                raise self._explained(error, grid) from None
+
+    @property
+    def hash(self) -> str:
+        """A text that is equal for equal code."""
+        return self.metadata.hash
+
+    @property
+    def packed_metadata(self) -> tuple[int, int, int]:
+        """Warps, CTAs and bytes of fast memory, as launchers of triton take them."""
+        return self.metadata.num_warps, self.metadata.num_ctas, self.metadata.shared
+
+    @property
+    def function(self) -> LoadedKernel:
+        """What is in memory of it; also `module` and `kernel`'s bytes are of the one object file."""
+        return self._loaded
+
+    module = function
+
+    @property
+    def kernel(self) -> bytes:
+        """The object file."""
+        return self.code.binary
 
     @property
     def record(self) -> int:
@@ -160,7 +221,12 @@ class CompiledKernel(KernelResources):
 
     def failure(self, grid: Grid, frame: int) -> Exception:
         """The error of a native launch that failed; see `LoadedKernel.failure`."""
-        return self._loaded.failure(grid, frame)
+        error = self._loaded.failure(grid, frame)
+        return self._explained(error, grid) if isinstance(error, MemoryFaultError) else error
+
+    def _explained(self, error: MemoryFaultError, grid: Grid) -> Exception:
+        from tilewright.runtime.faults import explained
+        return explained(error, self.code, grid)
 
     def __getitem__(self, grid: Any) -> Any:
         sizes = normalise(self.name, grid, None)

@@ -27,6 +27,11 @@ class CodeObject:
     texts: Mapping[str, str] = field(default_factory=dict)
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
+    def hash(self) -> str:
+        """A text that is equal for equal code."""
+        import hashlib  # loads a large library that most processes do not need
+        return hashlib.sha256(self.name.encode() + self.binary).hexdigest()
+
 
 class LoadedKernel(ABC):
     """Machine code in memory.  `record` is the address by which native launchers know it, 0 if they cannot."""

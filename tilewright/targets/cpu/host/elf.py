@@ -113,7 +113,8 @@ class Image:
         outside = sorted({parsed.symbols[r.symbol].name for r in parsed.relocations()
                           if parsed.symbols[r.symbol].section == _UNDEFINED})
         layout, writable, table, size = _layout(parsed, len(outside))
-        self._memory = mmap.mmap(-1, size, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+        # private: a forked process has its own variables, and a debugger may write breakpoints
+        self._memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, mmap.PROT_READ | mmap.PROT_WRITE)
         self.base = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
         self.size = size
         for number, at in layout.items():
