@@ -3,7 +3,7 @@
 Type rules speak of shapes and elements; here stands what layouts add.  Where a rule names one layout, every thread
 already holds what the op needs, so the op moves nothing between threads; ops without a rule (`cat`, `gather`, `dot`,
 ...) take and give any layout, and their code moves what must be moved.  A layout's shape is the tile's with each side
-padded to a power of two.  Tests: tests/ir/test_layout_rules.py.
+padded to a power of two.  Tests: tests/targets/nvidia/.
 """
 
 from __future__ import annotations

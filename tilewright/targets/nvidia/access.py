@@ -4,7 +4,7 @@ A thread's registers that hold neighbours in memory are one access of up to 16 b
 say that their addresses follow one another, that the first is aligned, and that one mask bit decides for all.  A mask
 is the instruction's predicate; padding is masked as well.  Of places that replicate an element only the owner stores.
 What no argument writes is read through the read-only path (`ld.global.nc`) when the launch is `disjoint`.
-Tests: tests/targets/nvidia/test_access.py.
+Tests: tests/targets/nvidia/.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def _register_bits(layout: Layout, dim: int, length: int) -> list[int]:
     stride = 1
     for size in layout.shape[dim + 1:]:
         stride *= size
-    places = []
+    places: list[int] = []
     bases = layout.bases(REGISTER)
     while 1 << len(places) < length and stride << len(places) in bases:
         places.append(bases.index(stride << len(places)))

@@ -1,20 +1,19 @@
 """From PTX to a cubin, with ptxas.
 
-ptxas is looked for on PATH, in `$CUDA_HOME/bin`, in NVIDIA's wheel `nvidia-cuda-nvcc`, and where triton brings one;
+ptxas is looked for on PATH, in /usr/local/cuda, in NVIDIA's wheel `nvidia-cuda-nvcc`, and where triton brings one;
 without it a kernel stays PTX, which the driver compiles when it is loaded.  Its report (`-v`) is read for registers,
 spills and shared memory; its advisories C75xx (wgmma serialised, setmaxnreg ignored) are kept.
-Tests: tests/targets/nvidia/test_assemble.py.
+Tests: tests/targets/nvidia/.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import os
 import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -42,17 +41,14 @@ class Assembled:
 @cache
 def find_tool(name: str) -> str | None:
     """The path of `ptxas`, `nvdisasm` or `cuobjdump`; None if this machine has none."""
+    found = shutil.which(name)
     for folder in _folders():
-        found = shutil.which(name, path=str(folder))
-        if found is not None:
-            return found
-    return shutil.which(name)
+        found = found or shutil.which(name, path=str(folder))
+    return found
 
 
 def _folders() -> Iterator[Path]:
-    home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
-    if home:
-        yield Path(home) / "bin"
+    yield Path("/usr/local/cuda/bin")
     for package, inside in _PACKAGES:
         spec = importlib.util.find_spec(package)
         for place in (spec.submodule_search_locations or ()) if spec is not None else ():
@@ -78,17 +74,17 @@ def assemble(ptx: str, arch: str, name: str, options: tuple[str, ...] = ()) -> A
         log = (run.stdout + run.stderr).replace(str(source), "kernel.ptx")
         if run.returncode:
             raise CompilationError(f"ptxas refuses the code of {name}: {log.strip()}")
-        return Assembled(target.read_bytes(), log, **read_log(log))
+        return read_log(target.read_bytes(), log)
 
 
-def read_log(log: str) -> Mapping[str, object]:
-    """Registers, spills, static shared memory and advisories in the report of `ptxas -v`."""
+def read_log(binary: bytes, log: str) -> Assembled:
+    """What the report of `ptxas -v` says of registers, spills, static shared memory, and its advisories."""
     def number(pattern: str) -> int:
         found = re.search(pattern, log)
         return int(found[1]) if found else 0
 
-    return {"registers": number(r"Used (\d+) registers"), "spill_bytes": number(r"(\d+) bytes spill stores"),
-            "shared_bytes": number(r"(\d+) bytes smem"), "advisories": tuple(re.findall(r"\bC75\d\d\b", log))}
+    return Assembled(binary, log, number(r"Used (\d+) registers"), number(r"(\d+) bytes spill stores"),
+                     number(r"(\d+) bytes smem"), tuple(re.findall(r"\bC75\d\d\b", log)))
 
 
 def disassemble(cubin: bytes) -> str:

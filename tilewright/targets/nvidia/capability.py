@@ -1,7 +1,7 @@
 """Compute capabilities: what each can do, as far as code depends on it.
 
 Sources: PTX ISA 8.6, Table "Supported targets" and the sections named; CUDA C++ Programming Guide, Table "Technical
-specifications per compute capability" (shared memory a block).  Tests: tests/targets/nvidia/test_target.py.
+specifications per compute capability" (shared memory a block).  Tests: tests/targets/nvidia/.
 """
 
 from __future__ import annotations

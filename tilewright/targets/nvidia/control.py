@@ -1,7 +1,7 @@
 """Loops and branches.  Conditions and bounds are scalars, the same in all threads, so no control flow diverges.
 
 What goes round a loop is a phi for each register.  Loops count iterations, so that no bound or step makes the index
-wrap into another one (`ir.ops.control`).  Tests: tests/targets/nvidia/test_control.py.
+wrap into another one (`ir.ops.control`).  Tests: tests/targets/nvidia/.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Registers that hold the same value (of a `splat`) are computed once.  A few rows have rules of their own here, where
 the GPU has an instruction for them, or LLVM's back end cannot take what other machines take.
-Tests: tests/targets/nvidia/test_elementwise.py, tests/conform.
+Tests: tests/targets/nvidia/, tests/conform.
 """
 
 from __future__ import annotations

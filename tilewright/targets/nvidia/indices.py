@@ -1,7 +1,7 @@
 """Which integers of a kernel are computed a second time in 64 bits, because they end in addresses.
 
 `analysis.offsets` says which arithmetic below an offset may be done without wrapping; here the answer for all offsets
-of the kernel becomes one set.  Tests: tests/targets/nvidia/test_indices.py.
+of the kernel becomes one set.  Tests: tests/targets/nvidia/.
 """
 
 from __future__ import annotations

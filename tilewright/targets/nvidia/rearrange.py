@@ -4,7 +4,7 @@
 64-bit twins alike.  `exchange` is the way through shared memory: every owner writes its elements at their row-major
 index, then every thread reads the ones it wants.  Conversions will be planned by `layout.plan` (shuffles, swizzles,
 vectors); `convert` is the only place that has to change for it.
-Tests: tests/targets/nvidia/test_rearrange.py.
+Tests: tests/targets/nvidia/.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a program may ask of a GPU, checked before code is generated or assembled.
 
-Tests: tests/targets/nvidia/test_resources.py.
+Tests: tests/targets/nvidia/.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from tilewright.targets.nvidia.capability import Capability
 MAX_WARPS = 32      # 1024 threads a block (CUDA C++ Programming Guide, technical specifications)
 
 
-class OutOfResources(TritonError):      # noqa: N818  (triton's name)
-    """A kernel that needs more of a resource than a program may have; `required`, `limit`, `name` as triton has them."""
+class OutOfResources(TritonError):
+    """A kernel that needs more of a resource than a program may have (`required`, `limit`, `name`: as in triton)."""
 
     def __init__(self, required: int, limit: int, name: str, advice: str) -> None:
         self.required, self.limit, self.name = required, limit, name

@@ -16,7 +16,7 @@ from tilewright.analysis.alias import Alias
 from tilewright.analysis.axis import Axis
 from tilewright.diagnostics import Location
 from tilewright.ir.layout_rules import layout_of
-from tilewright.ir.node import Block, Module, Op, Value
+from tilewright.ir.node import Block, Module, Value
 from tilewright.ir.types import Tile
 from tilewright.layout import Layout
 from tilewright.layout.linear import REGISTER

@@ -1,7 +1,7 @@
 """A function writer for one kernel on one GPU: instructions of the table, thread numbers, linear maps of them.
 
 What the whole kernel needs (a thread's number, its part of a layout's index) is written once, in the entry block.
-Before: nothing.  After: as for `llvm.text.FunctionWriter`.  Tests: tests/targets/nvidia/test_code.py.
+Before: nothing.  After: as for `llvm.text.FunctionWriter`.  Tests: tests/targets/nvidia/.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ it is written: as an intrinsic of LLVM, or as a line of inline assembly.  In a l
 shared by LLVM; `convergent` ones may not be made dependent on more or fewer conditions.
 
 The PTX machine executes the emitted text; a test holds this table to the opcodes that it knows.
-Tests: tests/targets/nvidia/test_instructions.py.
+Tests: tests/targets/nvidia/.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _ROWS = (
                 convergent=True),
     Instruction("warp_barrier", "bar.warp.sync", "9.7.13.2 bar.warp.sync", intrinsic="llvm.nvvm.bar.warp.sync",
                 convergent=True),
-    Instruction("barrier_and", "bar.red.and.pred", "9.7.13.1 bar", intrinsic="llvm.nvvm.barrier.cta.red.and.aligned.all",
-                convergent=True),
+    Instruction("barrier_and", "bar.red.and.pred", "9.7.13.1 bar",
+                intrinsic="llvm.nvvm.barrier.cta.red.and.aligned.all", convergent=True),
     Instruction("shuffle_xor", "shfl.sync.bfly", "9.7.9.6 shfl.sync", intrinsic="llvm.nvvm.shfl.sync.bfly.i32",
                 convergent=True),
     Instruction("shuffle_up", "shfl.sync.up", "9.7.9.6 shfl.sync", intrinsic="llvm.nvvm.shfl.sync.up.i32",
@@ -47,8 +47,8 @@ _ROWS = (
     Instruction("shuffle_from", "shfl.sync.idx", "9.7.9.6 shfl.sync", intrinsic="llvm.nvvm.shfl.sync.idx.i32",
                 convergent=True),
     Instruction("ld", "ld", "9.7.9.8 ld", text="ld{how}{space}{hints}{vector}.{kind} {out}, [{0}];"),
-    Instruction("ld.nc", "ld.global.nc", "9.7.9.9 ld.global.nc", text="ld.global{hints}.nc{vector}.{kind} {out}, [{0}];",
-                pure=True),
+    Instruction("ld.nc", "ld.global.nc", "9.7.9.9 ld.global.nc",
+                text="ld.global{hints}.nc{vector}.{kind} {out}, [{0}];", pure=True),
     Instruction("st", "st", "9.7.9.11 st", text="st{space}{hints}{vector}.{kind} [{0}], {values};"),
     Instruction("atom", "atom", "9.7.13.5 atom", text="atom{how}.global.{what}.{kind} {out}, [{0}], {values};"),
     Instruction("red.shared", "red", "9.7.13.6 red", text="red.shared.add.u32 [{0}], {1};"),

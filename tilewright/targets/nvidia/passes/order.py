@@ -6,7 +6,7 @@ do them, a `barrier` goes between.  The same thread does both if both use the sa
 lane or warp replicates.  Atomic ops keep their place among all accesses.
 
 Before: laid-out IR.  After: `barrier` ops; placed anew by an optimal pass later, this one is only careful.
-Tests: tests/targets/nvidia/test_order.py.
+Tests: tests/targets/nvidia/.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _insert(block: Block, behind: Iterable[Op]) -> Block:
         ops: list[Op] = []
         for op in block.ops:
             if op in marked:
-                ops.append(make_op("barrier", loc=op.loc))
+                ops.append(make_op("barrier", (), loc=op.loc))
             ops.append(op.updated(regions=[visit(r) for r in op.regions]) if op.regions else op)
         return Block(block.args, tuple(ops))
 
