@@ -73,7 +73,7 @@ def load_object(key: str, text: Callable[[], str], compiler: Compiler, store: Ob
     binary = store.get(key) if store is not None else None
     if binary is None:
         machine = Machine(f"{machine_kind()}-unknown-linux-gnu", _BASELINE[machine_kind()], "")
-        binary = compiler.compile(Request(text(), machine, optimise=True), "the host's own code")
+        binary = compiler.compile(Request(text(), machine, optimise=1), "the host's own code")
         if store is not None:
             store.put(key, binary)
     return binary
