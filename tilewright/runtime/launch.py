@@ -219,7 +219,7 @@ class CompiledKernel(KernelResources):
         """The address by which native launchers know the code; 0 if they cannot launch it."""
         return self._loaded.record
 
-    def failure(self, grid: Grid, frame: int) -> Exception:
+    def failure(self, grid: Grid, frame: int) -> BaseException:
         """The error of a native launch that failed; see `LoadedKernel.failure`."""
         error = self._loaded.failure(grid, frame)
         return self._explained(error, grid) if isinstance(error, MemoryFaultError) else error

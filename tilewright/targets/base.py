@@ -38,7 +38,7 @@ class LoadedKernel(ABC):
 
     record: int = 0
 
-    def failure(self, grid: tuple[int, int, int], frame: int) -> Exception:
+    def failure(self, grid: tuple[int, int, int], frame: int) -> BaseException:
         """The error of a native launch that failed and left its story at address `frame`."""
         raise NotImplementedError
 
