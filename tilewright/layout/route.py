@@ -68,8 +68,10 @@ def _route(src: Layout, dst: Layout) -> Layout:
         raise ValueError(f"no way from {src} to {dst}")
     for name in LEVELS[1:]:
         if src.size(name) != dst.size(name):
-            raise ValueError(f"{src.size(name)} and {dst.size(name)} {name}s: {src} and {dst} are of different launches")
-    start, spans = {}, []
+            raise ValueError(f"{src} and {dst} are of different launches: "
+                             f"{src.size(name)} and {dst.size(name)} {name}s")
+    start: dict[str, int] = {}
+    spans = []
     at = 0
     for name, bases in src.inputs:
         start[name] = at

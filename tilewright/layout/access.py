@@ -1,0 +1,207 @@
+"""One side of a trip through shared memory: the instructions, their addresses, and exactly how long they take.
+
+An `Access` is data that code generation prints and a machine can execute; tests do the latter.  All offsets count
+elements and are combined by xor: an instruction's address is `step.offset`, xored with the images of the thread's lane
+and warp bits.
+
+What is used about the machine, all of it: 32 banks of 4 bytes, so a wavefront carries 128 bytes; lanes that want the
+same word are served together; a request of 8 or 16 bytes a lane is served by half or quarter warps in lane order; a
+matrix of ldmatrix or stmatrix is one wavefront of eight rows of 16 bytes.  Lanes are sent by a linear map to
+2^rank(words) words in 2^rank(banks) banks, evenly, so the number of wavefronts is a power of two known from two ranks.
+Tests: tests/layout/test_access.py.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from tilewright.layout import f2
+from tilewright.layout.linear import LANE, OFFSET, REGISTER, WARP, Bases, Layout, log2
+from tilewright.layout.route import LiveRegisters, live_registers
+
+VECTOR_BYTES = 16       # the widest access of a lane, and a row of a matrix
+WORD_BYTES = 4
+BANKS = 32
+LANE_BITS = 5
+MATRIX_ROWS = 8
+SELECT = 0.5            # cost of one register select or instruction issue, in wavefronts
+
+
+class Form(enum.Enum):
+    """How the instructions of an access name their elements."""
+
+    VECTOR = "vector"                   # consecutive elements of each lane: ld.shared.v4 and its kin
+    MATRIX = "matrix"                   # ldmatrix, stmatrix
+    TRANSPOSED = "matrix.trans"         # ldmatrix.trans, stmatrix.trans: 16-bit elements only
+
+
+@dataclass(frozen=True)
+class Step:
+    """One instruction: the registers that it moves, in its order, and its offset where all thread bits are 0.
+
+    In a matrix form the registers come matrix by matrix, those packed into one 32-bit register side by side.
+    """
+
+    registers: tuple[int, ...]
+    offset: int
+
+
+@dataclass(frozen=True)
+class Access:
+    """How a value in a distributed layout is written to or read from a layout of shared memory."""
+
+    form: Form
+    store: bool
+    width: int          # VECTOR: consecutive elements; else: matrices in an instruction, 1, 2 or 4
+    steps: tuple[Step, ...]
+    by_lane: Bases      # VECTOR: a lane's offset.  Else that of the row whose address the lane gives: row lane mod 8
+    by_warp: Bases      # of matrix lane / 8; lanes past the last matrix are ignored
+    idle_lanes: int     # a store is made by the threads whose bits under these masks are 0: the others hold copies
+    idle_warps: int
+    copies: tuple[int, ...]     # a load: for each register the one that a step fills with the same (often itself)
+    wavefronts: int     # of a warp, over all steps
+    issued: int         # the same if no lanes met in a bank
+    ideal: int          # the fewest wavefronts that could carry the bytes, with any instructions
+
+    @property
+    def conflict_free(self) -> bool:
+        """Whether no wavefront is repeated because lanes meet in a bank."""
+        return self.wavefronts == self.issued
+
+    @property
+    def cost(self) -> float:
+        return self.wavefronts + SELECT * len(self.steps)
+
+
+def access(layout: Layout, shared: Layout, item_bytes: int, form: Form = Form.VECTOR, *,
+           store: bool = False) -> Access | None:
+    """The instructions that move a value of `layout` to or from `shared`; None if the form does not fit.
+
+    VECTOR always fits, with the widest vector that the offsets allow.
+    """
+    return _access(layout, shared, item_bytes, form, store)
+
+
+def best_access(layout: Layout, shared: Layout, item_bytes: int, *, store: bool = False,
+                forms: Sequence[Form] = tuple(Form)) -> Access:
+    """The cheapest access for a layout of shared memory that is fixed already (a copy engine or wgmma chose it)."""
+    found = [a for form in dict.fromkeys([Form.VECTOR, *forms])
+             if (a := access(layout, shared, item_bytes, form, store=store)) is not None]
+    return min(found, key=lambda a: a.cost)
+
+
+@lru_cache(maxsize=4096)
+def _access(layout: Layout, shared: Layout, item_bytes: int, form: Form, store: bool) -> Access | None:
+    if shared.shape != layout.shape or len(shared.bases(OFFSET)) != shared.bits:
+        raise ValueError(f"{shared} does not hold a tile of {layout}")
+    live = live_registers(layout)
+    inverse = shared.inverse().columns
+    side = _Side(live, layout, item_bytes, store,
+                 *(tuple(f2.apply(inverse, b) for b in live.layout.bases(n)) for n in (REGISTER, LANE, WARP)))
+    return side.vector() if form is Form.VECTOR else side.matrix(form)
+
+
+def conflict(offsets: Sequence[int], item_bytes: int) -> int:
+    """Into how many wavefronts lanes at sums of these offsets fall, 1 if no two of them meet in a bank."""
+    words = [o * item_bytes // WORD_BYTES for o in offsets]
+    return 1 << f2.rank(words) - f2.rank(w & BANKS - 1 for w in words)
+
+
+@dataclass(frozen=True)
+class _Side:
+    """The offsets of one register file in shared memory, bit by bit."""
+
+    live: LiveRegisters
+    layout: Layout
+    item_bytes: int
+    store: bool
+    registers: Bases
+    lanes: Bases
+    warps: Bases
+
+    def _idle(self, name: str) -> int:
+        return self.layout.free().get(name, 0) if self.store else 0
+
+    def _served(self) -> list[int]:
+        """The lanes' offsets; a lane bit that stores nothing moves nothing."""
+        idle = self._idle(LANE)
+        return [0 if idle >> i & 1 else o for i, o in enumerate(self.lanes)]
+
+    def _ideal(self) -> int:
+        active = len(self.lanes) - self._idle(LANE).bit_count()
+        return max(1, ((self.item_bytes << len(self.registers)) << active) // (BANKS * WORD_BYTES))
+
+    def _made(self, form: Form, width: int, steps: list[Step], by_lane: Bases, issued: int, repeats: int) -> Access:
+        copies = () if self.store else tuple(self.live.numbers[i] for i in self.live.index)
+        return Access(form, self.store, width, tuple(steps), by_lane, self.warps, self._idle(LANE), self._idle(WARP),
+                      copies, issued * repeats, issued, self._ideal())
+
+    def vector(self) -> Access:
+        """Vectors as wide as the registers' offsets and the alignment of the other threads' allow."""
+        span, others = f2.Span(self.registers), [*self.lanes, *self.warps]
+        v = 0
+        while self.item_bytes << v + 1 <= VECTOR_BYTES and 1 << v in span and not any(o & (2 << v) - 1 for o in others):
+            v += 1
+        at = sorted((f2.apply(self.registers, i), self.live.numbers[i]) for i in range(1 << len(self.registers)))
+        steps = [Step(tuple(r for _, r in at[i:i + (1 << v)]), at[i][0]) for i in range(0, len(at), 1 << v)]
+        halvings = max(0, log2(self.item_bytes << v) - log2(2 * WORD_BYTES) + 1)
+        served = self._served()
+        together = served[:max(0, LANE_BITS - halvings)]
+        # a half or quarter of a warp in which no lane stores takes no wavefront
+        passes = 1 << sum(not self._idle(LANE) >> i & 1 for i in range(len(together), len(served)))
+        return self._made(Form.VECTOR, 1 << v, steps, self.lanes, len(steps) * passes,
+                          conflict(together, self.item_bytes))
+
+    def matrix(self, form: Form) -> Access | None:
+        """ldmatrix or stmatrix, four, two or one matrices at a time."""
+        if self.store and self._idle(LANE):
+            return None
+        count = packed_bits(self.item_bytes)
+        first = [self.registers.index(1 << i) for i in range(count) if 1 << i in self.registers]
+        heads = [first] if form is Form.MATRIX else [[i] for i in range(len(self.registers))]
+        for packed, row, down in matrix_rows(self.registers, self.lanes, self.item_bytes, form, heads):
+            inside = (1 << len(row)) - 1
+            offsets = [*self.registers, *self.lanes, *self.warps]
+            if row == [1 << i for i in range(len(row))] and sum(o & inside != 0 for o in offsets) == len(row):
+                return self._matrices(form, packed, down)
+        return None
+
+    def _matrices(self, form: Form, packed: list[int], down: list[int]) -> Access:
+        rest = [i for i in range(len(self.registers)) if i not in packed]
+        chosen, others = rest[:2], rest[2:]
+        width = 1 << len(chosen)
+        order = [*packed, *chosen]
+        steps = []
+        for k in range(1 << len(others)):
+            first = f2.scatter(k, others)
+            registers = [self.live.numbers[first | f2.scatter(j, order)] for j in range(1 << len(order))]
+            steps.append(Step(tuple(registers), f2.apply(self.registers, first)))
+        by_lane = (*down, *(self.registers[i] for i in chosen), 0, 0)[:LANE_BITS]
+        return self._made(form, width, steps, by_lane, len(steps) * width, conflict(down, self.item_bytes))
+
+
+def packed_bits(item_bytes: int) -> int:
+    """How many register bits number the elements in a 32-bit register."""
+    return max(0, log2(WORD_BYTES) - log2(item_bytes))
+
+
+def matrix_rows(registers: Sequence[int], lanes: Sequence[int], item_bytes: int, form: Form,
+                heads: Sequence[list[int]]) -> Iterator[tuple[list[int], list[int], list[int]]]:
+    """The ways in which a register file is made of matrix rows: (packed register bits, row, rows).
+
+    `heads` are the register bits to try as the packed ones.  `row` lists the images, in order, of the bits that must
+    be 16 consecutive bytes, `rows` those of the three bits that number the eight rows.  PTX ISA, ldmatrix: thread
+    4 r + c holds the c-th 32 bits of row r; with .trans, elements 2 c and 2 c + 1 of column r.
+    """
+    if len(lanes) != LANE_BITS or item_bytes > WORD_BYTES or (form is Form.TRANSPOSED and item_bytes != 2):
+        return
+    for head in heads:
+        images = [registers[i] for i in head]
+        if len(head) == packed_bits(item_bytes):
+            if form is Form.MATRIX:
+                yield head, [*images, *lanes[:2]], list(lanes[2:])
+            else:
+                yield head, list(lanes[2:]), [*images, *lanes[:2]]
