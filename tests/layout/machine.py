@@ -62,11 +62,14 @@ class Machine:
         given = by_bits(s.take_by_lane, self.lane) ^ by_bits(s.take_by_warp, self.warp)
         put = by_bits(s.put_by_lane, self.lane)
         for r in s.rounds:
-            peer = self.warp * 32 + (r.lane ^ by_bits(s.from_by_lane, self.lane))
+            peer = r.lane ^ by_bits(s.from_by_lane, self.lane) ^ by_bits(s.from_by_warp, self.warp)
+            if peer.max() >= 32:
+                raise Fault("no such lane")
+            peer = self.warp * 32 + peer
+            if s.butterfly and ((peer ^ self.threads) != r.lane).any():
+                raise Fault("no butterfly")
             if not r.moves and (peer != self.threads).any():
                 raise Fault("a round that stays in the thread has another source")
-            if peer.max() >= len(self.threads):
-                raise Fault("no such lane")
             if len(r.take) * self.item > max(4, self.item):
                 raise Fault("more than 32 bits in one shuffle")
             self.shuffles += s.words if r.moves else 0

@@ -80,7 +80,7 @@ def access(layout: Layout, shared: Layout, item_bytes: int, form: Form = Form.VE
            store: bool = False) -> Access | None:
     """The instructions that move a value of `layout` to or from `shared`; None if the form does not fit.
 
-    VECTOR always fits, with the widest vector that the offsets allow.
+    VECTOR always fits, with the cheapest width of vectors, which mostly is the widest that the offsets allow.
     """
     return _access(layout, shared, item_bytes, form, store)
 
@@ -93,15 +93,28 @@ def best_access(layout: Layout, shared: Layout, item_bytes: int, *, store: bool 
     return min(found, key=lambda a: a.cost)
 
 
+def access_cost(layout: Layout, shared: Layout, item_bytes: int, form: Form = Form.VECTOR, *,
+                store: bool = False) -> float | None:
+    """`access(...).cost`, without writing the instructions down."""
+    best = _side(layout, shared, item_bytes, store).best(form)
+    return None if best is None else best.cost
+
+
 @lru_cache(maxsize=4096)
 def _access(layout: Layout, shared: Layout, item_bytes: int, form: Form, store: bool) -> Access | None:
+    side = _side(layout, shared, item_bytes, store)
+    best = side.best(form)
+    return None if best is None else side.written(best)
+
+
+def _side(layout: Layout, shared: Layout, item_bytes: int, store: bool) -> _Side:
     if shared.shape != layout.shape or len(shared.bases(OFFSET)) != shared.bits:
         raise ValueError(f"{shared} does not hold a tile of {layout}")
     live = live_registers(layout)
     inverse = shared.inverse().columns
-    side = _Side(live, layout, item_bytes, store,
+    free = layout.free() if store else {}
+    return _Side(live, item_bytes, store, free.get(LANE, 0), free.get(WARP, 0),
                  *(tuple(f2.apply(inverse, b) for b in live.layout.bases(n)) for n in (REGISTER, LANE, WARP)))
-    return side.vector() if form is Form.VECTOR else side.matrix(form)
 
 
 def conflict(offsets: Sequence[int], item_bytes: int) -> int:
@@ -110,77 +123,102 @@ def conflict(offsets: Sequence[int], item_bytes: int) -> int:
     return 1 << f2.rank(words) - f2.rank(w & BANKS - 1 for w in words)
 
 
+def _without(offsets: Bases, idle: int) -> list[int]:
+    """The offsets of lanes or warps; a bit of those that store nothing moves nothing."""
+    return [0 if idle >> i & 1 else o for i, o in enumerate(offsets)]
+
+
+@dataclass(frozen=True)
+class _Quote:
+    """A way to make an access: what it costs, and what is needed to write it down."""
+
+    form: Form
+    width: int
+    instructions: int
+    wavefronts: int
+    issued: int
+    packed: tuple[int, ...] = ()    # matrices: the packed register bits, those that number the matrices of an
+    chosen: tuple[int, ...] = ()    # instruction, and the offsets of the rows of one
+    down: tuple[int, ...] = ()
+
+    @property
+    def cost(self) -> float:
+        return self.wavefronts + SELECT * self.instructions
+
+
 @dataclass(frozen=True)
 class _Side:
     """The offsets of one register file in shared memory, bit by bit."""
 
     live: LiveRegisters
-    layout: Layout
     item_bytes: int
     store: bool
+    idle_lanes: int
+    idle_warps: int
     registers: Bases
     lanes: Bases
     warps: Bases
 
-    def _idle(self, name: str) -> int:
-        return self.layout.free().get(name, 0) if self.store else 0
+    def best(self, form: Form) -> _Quote | None:
+        """The cheapest way in a form; of equals the widest vector, the first packed register."""
+        quotes = list(reversed(self._vectors())) if form is Form.VECTOR else self._matrices(form)
+        return min(quotes, key=lambda q: q.cost, default=None)
 
-    def _served(self) -> list[int]:
-        """The lanes' offsets; a lane bit that stores nothing moves nothing."""
-        idle = self._idle(LANE)
-        return [0 if idle >> i & 1 else o for i, o in enumerate(self.lanes)]
-
-    def _ideal(self) -> int:
-        active = len(self.lanes) - self._idle(LANE).bit_count()
-        return max(1, ((self.item_bytes << len(self.registers)) << active) // (BANKS * WORD_BYTES))
-
-    def _made(self, form: Form, width: int, steps: list[Step], by_lane: Bases, issued: int, repeats: int) -> Access:
-        copies = () if self.store else tuple(self.live.numbers[i] for i in self.live.index)
-        return Access(form, self.store, width, tuple(steps), by_lane, self.warps, self._idle(LANE), self._idle(WARP),
-                      copies, issued * repeats, issued, self._ideal())
-
-    def vector(self) -> Access:
-        """Vectors as wide as the registers' offsets and the alignment of the other threads' allow."""
-        span, others = f2.Span(self.registers), [*self.lanes, *self.warps]
-        v = 0
+    def _vectors(self) -> list[_Quote]:
+        """Vectors as wide as the registers' offsets and the alignment of the other threads' allow, and narrower."""
+        lanes = _without(self.lanes, self.idle_lanes)
+        span, others = f2.Span(self.registers), [*lanes, *_without(self.warps, self.idle_warps)]
+        out, v = [self._vector(0, lanes)], 0
         while self.item_bytes << v + 1 <= VECTOR_BYTES and 1 << v in span and not any(o & (2 << v) - 1 for o in others):
             v += 1
-        at = sorted((f2.apply(self.registers, i), self.live.numbers[i]) for i in range(1 << len(self.registers)))
-        steps = [Step(tuple(r for _, r in at[i:i + (1 << v)]), at[i][0]) for i in range(0, len(at), 1 << v)]
-        halvings = max(0, log2(self.item_bytes << v) - log2(2 * WORD_BYTES) + 1)
-        served = self._served()
-        together = served[:max(0, LANE_BITS - halvings)]
-        # a half or quarter of a warp in which no lane stores takes no wavefront
-        passes = 1 << sum(not self._idle(LANE) >> i & 1 for i in range(len(together), len(served)))
-        return self._made(Form.VECTOR, 1 << v, steps, self.lanes, len(steps) * passes,
-                          conflict(together, self.item_bytes))
+            out.append(self._vector(v, lanes))
+        return out
 
-    def matrix(self, form: Form) -> Access | None:
+    def _vector(self, v: int, lanes: list[int]) -> _Quote:
+        """Vectors of 2**v elements."""
+        count = 1 << len(self.registers) - v
+        halvings = max(0, log2(self.item_bytes << v) - log2(2 * WORD_BYTES) + 1)
+        together = max(0, LANE_BITS - halvings)
+        # a half or quarter of a warp in which no lane stores takes no wavefront
+        passes = 1 << sum(not self.idle_lanes >> i & 1 for i in range(together, len(lanes)))
+        issued = count * passes
+        return _Quote(Form.VECTOR, 1 << v, count, issued * conflict(lanes[:together], self.item_bytes), issued)
+
+    def _matrices(self, form: Form) -> list[_Quote]:
         """ldmatrix or stmatrix, four, two or one matrices at a time."""
-        if self.store and self._idle(LANE):
-            return None
-        count = packed_bits(self.item_bytes)
-        first = [self.registers.index(1 << i) for i in range(count) if 1 << i in self.registers]
+        if self.store and self.idle_lanes:
+            return []
+        first = [self.registers.index(1 << i) for i in range(packed_bits(self.item_bytes)) if 1 << i in self.registers]
         heads = [first] if form is Form.MATRIX else [[i] for i in range(len(self.registers))]
+        offsets, out = [*self.registers, *self.lanes, *_without(self.warps, self.idle_warps)], []
         for packed, row, down in matrix_rows(self.registers, self.lanes, self.item_bytes, form, heads):
             inside = (1 << len(row)) - 1
-            offsets = [*self.registers, *self.lanes, *self.warps]
             if row == [1 << i for i in range(len(row))] and sum(o & inside != 0 for o in offsets) == len(row):
-                return self._matrices(form, packed, down)
-        return None
+                rest = [i for i in range(len(self.registers)) if i not in packed]
+                issued = 1 << len(rest)
+                chosen = tuple(rest[:2])
+                out.append(_Quote(form, 1 << len(chosen), issued >> len(chosen),
+                                  issued * conflict(down, self.item_bytes), issued, tuple(packed), chosen, tuple(down)))
+        return out
 
-    def _matrices(self, form: Form, packed: list[int], down: list[int]) -> Access:
-        rest = [i for i in range(len(self.registers)) if i not in packed]
-        chosen, others = rest[:2], rest[2:]
-        width = 1 << len(chosen)
-        order = [*packed, *chosen]
-        steps = []
-        for k in range(1 << len(others)):
-            first = f2.scatter(k, others)
-            registers = [self.live.numbers[first | f2.scatter(j, order)] for j in range(1 << len(order))]
-            steps.append(Step(tuple(registers), f2.apply(self.registers, first)))
-        by_lane = (*down, *(self.registers[i] for i in chosen), 0, 0)[:LANE_BITS]
-        return self._made(form, width, steps, by_lane, len(steps) * width, conflict(down, self.item_bytes))
+    def written(self, q: _Quote) -> Access:
+        """The instructions of a quote."""
+        if q.form is Form.VECTOR:
+            by_lane = self.lanes
+            at = sorted((f2.apply(self.registers, i), self.live.numbers[i]) for i in range(1 << len(self.registers)))
+            steps = [Step(tuple(r for _, r in at[i:i + q.width]), at[i][0]) for i in range(0, len(at), q.width)]
+        else:
+            by_lane = (*q.down, *(self.registers[i] for i in q.chosen), 0, 0)[:LANE_BITS]
+            order = [*q.packed, *q.chosen]
+            others = [i for i in range(len(self.registers)) if i not in order]
+            steps = [Step(tuple(self.live.numbers[first | f2.scatter(j, order)] for j in range(1 << len(order))),
+                          f2.apply(self.registers, first))
+                     for first in (f2.scatter(k, others) for k in range(1 << len(others)))]
+        copies = () if self.store else tuple(self.live.numbers[i] for i in self.live.index)
+        active = len(self.lanes) - self.idle_lanes.bit_count()
+        ideal = max(1, ((self.item_bytes << len(self.registers)) << active) // (BANKS * WORD_BYTES))
+        return Access(q.form, self.store, q.width, tuple(steps), by_lane, self.warps, self.idle_lanes, self.idle_warps,
+                      copies, q.wavefronts, q.issued, ideal)
 
 
 def packed_bits(item_bytes: int) -> int:

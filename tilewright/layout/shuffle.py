@@ -1,11 +1,12 @@
 """Conversions inside a thread and inside a warp: register moves and rounds of shuffles.
 
 A round is one shuffle in which every lane sends one register (as much as 32 bits hold) and receives one.  In the space
-of (destination register, lane) bits a round is a coset of a subspace K that contains each lane once and in which no lane
-must send two different registers: a common complement of {lane = 0} and of {sent by lane 0}.  K is first sought inside
-{sender = receiver}: then as many rounds as possible stay in the thread and need no shuffle, and the number of the others
-is the least possible.  With replicas there may be no such K; then receivers that want different registers of one sender
-are sent to different copies of it.  Everything is data: xors of constants with images of the thread's lane and warp bits.
+of (destination register, lane) bits a round is a coset of a subspace K that contains each lane once and in which no
+lane must send two different registers: a common complement of {lane = 0} and of {sent by lane 0}.  K is first sought
+inside {sender = receiver}: then as many rounds as possible stay in the thread and need no shuffle, and the number of
+the others is the least possible.  With replicas there may be no such K; then receivers that want different registers of
+one sender are sent to different copies of it.  Everything is data: xors of constants with images of the thread's lane
+and warp bits.
 Tests: tests/layout/test_shuffle.py.
 """
 
@@ -40,7 +41,7 @@ class Round:
     """One round.  The elements that travel together are listed side by side in `take` and `put`."""
 
     take: tuple[int, ...]   # registers that a lane sends (xored with the images of the *sender's* bits)
-    lane: int               # the lane that a lane receives from (xored with the images of its lane bits)
+    lane: int               # the lane that a lane receives from (xored with the images of its lane and warp bits)
     put: tuple[int, ...]    # registers of the result (xored with the images of the receiver's lane bits)
     moves: bool             # False: every lane receives from itself, so nothing is shuffled
 
@@ -52,10 +53,16 @@ class Shuffles:
     rounds: tuple[Round, ...]
     take_by_lane: Bases
     take_by_warp: Bases
-    from_by_lane: Bases     # the unit vectors: every round is a butterfly by the constant `Round.lane`
+    from_by_lane: Bases
+    from_by_warp: Bases
     put_by_lane: Bases
     copies: tuple[int, ...]     # for each register of the result the one that a round fills with the same
     words: int              # shuffle instructions in a round: 2 for 8-byte elements
+
+    @property
+    def butterfly(self) -> bool:
+        """Whether each round exchanges with the lane whose number is xored with the constant `Round.lane`."""
+        return not any(self.from_by_warp) and all(b == 1 << i for i, b in enumerate(self.from_by_lane))
 
     @property
     def instructions(self) -> int:
@@ -155,7 +162,7 @@ class _Rounds:
         return sender, taken
 
     def _subspace(self) -> list[int]:
-        """K: as many as possible of its vectors stay in the thread; no sender has two registers to send, if possible."""
+        """K: as many of its vectors as can be stay in the thread; if possible, no sender has two registers to send."""
         whole = [1 << i for i in range(self.k + self.lanes)]
         at_zero = whole[:self.k]
         # directions in which one source register feeds several places are a broadcast: harmless in a round
@@ -173,18 +180,20 @@ class _Rounds:
         return f2.extend(at_zero, chosen)
 
     def _shuffles(self, twist: list[int], sender: list[int], by_sender: list[int]) -> Shuffles:
-        stays = all(s == 1 << i for i, s in enumerate(sender))
+        by_warp = self.sender[WARP]
+        stays = not any(by_warp) and all(s == 1 << i for i, s in enumerate(sender))
+        take_by_warp = tuple(t ^ f2.apply(by_sender, s) for t, s in zip(self.take[WARP], by_warp))
         rounds = []
         for coset in range(1 << self.k):
             lane = f2.apply(self.sent_by, coset)
-            # the receiver knows its register by its own bits, the sender must find it by the sender's: shift by `lane`
+            # the receiver knows the register by its own bits, the sender must find it by the sender's
             first = f2.apply(self.taken, coset) ^ f2.apply(by_sender, lane)
             members = range(1 << len(self.together))
             take = tuple(first ^ f2.apply([self.take[REGISTER][i] for i in self.together], m) for m in members)
             put = tuple(self._number(f2.scatter(coset, self.live_bits) | f2.scatter(m, self.together)) for m in members)
             rounds.append(Round(take, lane, put, not (stays and lane == 0)))
         copies = tuple(self.live.numbers[i] for i in self.live.index)
-        return Shuffles(tuple(rounds), tuple(by_sender), self.take[WARP], tuple(sender),
+        return Shuffles(tuple(rounds), tuple(by_sender), take_by_warp, tuple(sender), by_warp,
                         tuple(self._number(f2.scatter(t, self.live_bits)) for t in twist), copies,
                         max(1, self.item_bytes // WORD_BYTES))
 
