@@ -1,0 +1,1 @@
+"""NVIDIA GPUs: layouts, PTX text, the machine that executes it, the driver."""
