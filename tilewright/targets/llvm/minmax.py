@@ -2,7 +2,8 @@
 
 LLVM 22 lowers its IEEE intrinsics to about six instructions a vector on AVX-512 and AVX2, and to no call anywhere.
 On AVX-512 `vrangeps` does it in one, after a product with 1 has made NaNs quiet that may not be so.  With a constant
-operand one instruction does: `select(x > c, x, c)` is x86's vmaxps, which gives its second operand on a NaN and on equal zeros.
+operand one instruction does: `select(x > c, x, c)` is x86's vmaxps, which gives its second operand on a NaN and on
+equal zeros.
 Tests: tests/targets/llvm/test_minmax.py.
 """
 
