@@ -34,7 +34,7 @@ def do_bench(fn: Callable[[], Any], warmup: float = 25, rep: float = 100,
     grads = None if grad_to_none is None else list(grad_to_none)
     torch = _torch_with_cuda()
     if torch is not None:
-        return summarise(_times_on_cuda(torch, fn, warmup, rep, grads), quantiles, return_mode)
+        return summarise(_times_on_cuda(torch, fn, lambda: _drop_grads(grads), warmup, rep), quantiles, return_mode)
     cache = np.zeros(CACHE_BYTES, np.int8)
 
     def prepare() -> None:
@@ -88,33 +88,44 @@ def times_of(fn: Callable[[], Any], prepare: Callable[[], Any], warmup: float, r
     return times
 
 
+def prepared_times(fn: Callable[[], Any], prepare: Callable[[], Any], warmup: float, rep: float,
+                   on_gpu: bool) -> list[float]:
+    """`times_of`, by CUDA events where `fn` launches on a GPU and torch is there to make them."""
+    torch = _torch_with_cuda() if on_gpu else None
+    return times_of(fn, prepare, warmup, rep) if torch is None else _times_on_cuda(torch, fn, prepare, warmup, rep)
+
+
 def _timed(fn: Callable[[], Any]) -> float:
     start = time.perf_counter()
     fn()
     return (time.perf_counter() - start) * 1e3
 
 
-def _times_on_cuda(torch: Any, fn: Callable[[], Any], warmup: float, rep: float,
-                   grads: Sequence[Any] | None) -> list[float]:
+def _times_on_cuda(torch: Any, fn: Callable[[], Any], prepare: Callable[[], Any], warmup: float,
+                   rep: float) -> list[float]:
+    """Times between two events around each call; `prepare` goes on the stream before the first of them."""
     cache = torch.empty(256 << 20, dtype=torch.int8, device="cuda")
 
     def event() -> Any:
         return torch.cuda.Event(enable_timing=True)
 
+    prepare()
     fn()
     first, last = event(), event()
     first.record()
     for _ in range(_ESTIMATES):
+        prepare()
         cache.zero_()
         fn()
     last.record()
     torch.cuda.synchronize()
     n_warmup, n_rep = _counts(first.elapsed_time(last) / _ESTIMATES, warmup, rep)
     for _ in range(n_warmup):
+        prepare()
         fn()
     pairs = [(event(), event()) for _ in range(n_rep)]
     for start, end in pairs:
-        _drop_grads(grads)
+        prepare()
         cache.zero_()
         start.record()
         fn()
