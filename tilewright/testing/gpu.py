@@ -110,6 +110,6 @@ def cuda_memcheck(**target_kwargs: Any) -> Callable[[Any], Any]:
     Refused: on a CPU accesses are tested against the extents of tensors anyway; on a GPU run
     `compute-sanitizer python -m pytest ...`.
     """
-    raise RuntimeError("triton.testing.cuda_memcheck is about NVIDIA GPUs alone; on the CPU accesses are tested against "
-                       "the extents of tensors anyway, see check_bounds in docs/knobs.md; for a GPU, run "
+    raise RuntimeError("triton.testing.cuda_memcheck is about NVIDIA GPUs alone; on the CPU accesses are tested "
+                       "against the extents of tensors anyway, see check_bounds in docs/knobs.md; for a GPU, run "
                        "compute-sanitizer python -m pytest ...")

@@ -83,7 +83,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
 
 def code(**metadata: Any) -> CodeObject:
     return CodeObject("nvidia", "kernel", b"cubin", {},
-                      {"entry": "kernel_entry", "num_warps": 4, "shared_bytes": 1024, "params": 3, **metadata})
+                      {"entry": "kernel_entry", "threads": 128, "shared": 1024, "params": [{}, {}, {}], "hidden": [], **metadata})
 
 
 def test_an_error_has_the_drivers_name_and_text(driver: FakeDriver) -> None:
@@ -122,11 +122,11 @@ def test_a_grid_with_too_many_rows(driver: FakeDriver) -> None:
 
 
 def test_shared_memory_has_to_be_allowed_and_to_fit(driver: FakeDriver) -> None:
-    CudaKernel(code(shared_bytes=100_000), Device(0))
+    CudaKernel(code(shared=100_000), Device(0))
     attribute = "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES"
     assert ("cuFuncSetAttribute", "function", attribute, 100_000) in driver.calls
     with pytest.raises(OutOfResources, match="shared memory, Required: 240000, Hardware limit: 232448"):
-        CudaKernel(code(shared_bytes=240_000), Device(0))
+        CudaKernel(code(shared=240_000), Device(0))
 
 
 def test_too_many_registers(driver: FakeDriver) -> None:

@@ -17,6 +17,7 @@ from tilewright.diagnostics import OutOfResources
 from tilewright.targets.base import CodeObject, LoadedKernel
 from tilewright.targets.nvidia.driver.cuda import CUDA, CudaError
 from tilewright.targets.nvidia.driver.device import Device
+from tilewright.targets.nvidia.driver.status import Status, raise_failures
 from tilewright.targets.nvidia.driver.stream import current_stream
 
 _FREE_SHARED = 48 << 10         # more dynamic shared memory has to be asked for: CUDA C++ Programming Guide, 7.2.3
@@ -40,10 +41,10 @@ class CudaKernel(LoadedKernel):
         self.name = code.name
         self.device = device
         data = code.metadata
-        self.threads = int(data["num_warps"]) * 32
-        self.shared_bytes = int(data["shared_bytes"])
-        self.params = int(data["params"])       # how many of the slots are parameters of the entry
-        self.ctas = int(data.get("num_ctas", 1))
+        self.threads = int(data["threads"])
+        self.shared_bytes = int(data["shared"])
+        self._params = len(data["params"])      # how many of the slots are parameters of the entry
+        self._status = Status(code, device) if "status" in data["hidden"] else None
         with device.current():
             self._library = CUDA.call("cuLibraryLoadData", code.binary, [], [], 0, [], [], 0)
             self.kernel = CUDA.call("cuLibraryGetKernel", self._library, data["entry"].encode())
@@ -72,15 +73,19 @@ class CudaKernel(LoadedKernel):
         if grid[1] > _MOST_ROWS or grid[2] > _MOST_ROWS:
             raise ValueError(f"{self.name}: the second and third size of a grid are at most {_MOST_ROWS} on a GPU, and "
                              f"this grid is {grid}; put the largest size first")
-        values = (ctypes.c_uint64 * max(1, self.params))(*slots[:self.params])
+        words = list(slots[:self._params])
+        if self._status is not None:
+            raise_failures()
+            words.append(self._status.address)
+        values = (ctypes.c_uint64 * max(1, len(words)))(*words)
         first = ctypes.addressof(values)
-        pointers = (ctypes.c_void_p * max(1, self.params))(*range(first, first + 8 * self.params, 8))
+        pointers = (ctypes.c_void_p * max(1, len(words)))(*range(first, first + 8 * len(words), 8))
         with self.device.current():
             self._launch(grid, current_stream(self.device.index), ctypes.addressof(pointers))
 
     def _launch(self, grid: tuple[int, int, int], stream: int, pointers: int) -> None:
         try:
-            CUDA.call("cuLaunchKernel", self.function, grid[0] * self.ctas, grid[1], grid[2], self.threads, 1, 1,
+            CUDA.call("cuLaunchKernel", self.function, grid[0], grid[1], grid[2], self.threads, 1, 1,
                       self.shared_bytes, stream, pointers, 0)
         except CudaError as error:
             if error.name == "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES":
