@@ -34,6 +34,8 @@ The files, from the ground up; each knows only those before it:
     views       what shape operations do to layouts: slice, expand, transpose, reshape, join, split, broadcast
     families    blocked, coalesced, and `deal`, which makes all of them
     text        layouts from IR text
+    mma         fragments of the tensor cores: accumulators and operands of mma.sync and wgmma
+    shared      layouts of shared memory: row-major, swizzled, the hardware's swizzles, padded
 
 The package is integers only (NumPy holds finished tables), and knows nothing of IR, types or targets.  Everything is
 proved by application: tests/layout/ applies layouts to real tiles.

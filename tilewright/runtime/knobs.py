@@ -59,6 +59,9 @@ TABLE: Mapping[str, Knob] = MappingProxyType({k.name: k for k in (
          "Instructions that compiled code may use: x86-64, x86-64-v2, avx2, avx512, or empty for all of this machine."),
     Knob("timeout", ("TILEWRIGHT_TIMEOUT",), float, 0.0, False,
          "Seconds after which a launch on the CPU is ended with an error; 0 is no limit."),
+    Knob("catch_faults", ("TILEWRIGHT_CATCH_FAULTS",), bool, True, False,
+         "Turn a memory fault (SIGSEGV, SIGBUS) in a compiled kernel into a `MemoryFaultError`: on x86-64 Linux a "
+         "handler of these signals is installed above those that are there."),
     Knob("check", ("TILEWRIGHT_CHECK",), bool, False, False,
          "Run kernels in checked mode, in which every access to memory is tested (`kernel[grid](..., check=True)`)."),
     Knob("verify", ("TILEWRIGHT_VERIFY",), int, 1, False,

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, NoReturn
 
 from tilewright.analysis.written import Written
+from tilewright.diagnostics import MemoryFaultError
 from tilewright.language.options import Options
 from tilewright.runtime import knobs
 from tilewright.runtime.arguments import CPU, ELEMENTS, MOCK, Pointer
@@ -203,7 +204,10 @@ class CompiledKernel(KernelResources):
             for _, pointer in pointers:     # the extents: see LoadedKernel.launch
                 words.append(pointer.low)
                 words.append(pointer.high)
-            self._loaded.launch(grid, words)
+            try:
+                self._loaded.launch(grid, words)
+            except MemoryFaultError as error:
+                raise self._explained(error, grid) from None
 
     @property
     def hash(self) -> str:
@@ -234,7 +238,12 @@ class CompiledKernel(KernelResources):
 
     def failure(self, grid: Grid, frame: int) -> Exception:
         """The error of a native launch that failed; see `LoadedKernel.failure`."""
-        return self._loaded.failure(grid, frame)
+        error = self._loaded.failure(grid, frame)
+        return self._explained(error, grid) if isinstance(error, MemoryFaultError) else error
+
+    def _explained(self, error: MemoryFaultError, grid: Grid) -> Exception:
+        from tilewright.runtime.faults import explained
+        return explained(error, self.code, grid)
 
     def __getitem__(self, grid: Any) -> Any:
         sizes = normalise(self.name, grid, None)

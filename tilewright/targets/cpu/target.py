@@ -36,19 +36,19 @@ class CpuTarget(Target):
     """This machine's CPU, what `cpu` names of it (see `machines`), or another `machine`, for which it only compiles.
 
     `compiler` runs LLVM; by default that is a child process, which all targets share.  `host` is the kind
-    of host that runs kernels (see `host.choice`), which stops them after `timeout_s` (0: never) and keeps its own
-    machine code in `store`.
+    of host that runs kernels (see `host.choice`), which stops them after `timeout_s` (0: never), catches their memory
+    faults if it can, and keeps its own machine code in `store`.
     """
 
     name = "cpu"
 
     def __init__(self, machine: Machine | None = None, threads: int | None = None,
                  compiler: Compiler | None = None, host: str = "", timeout_s: float = 0.0,
-                 store: ObjectStore | None = None, cpu: str = "") -> None:
+                 store: ObjectStore | None = None, cpu: str = "", catches_faults: bool = True) -> None:
         self._machine = machine
         self._cpu = cpu
         self._given_compiler = compiler
-        self._host_settings = (host, threads, timeout_s, store)
+        self._host_settings = (host, threads, timeout_s, store, catches_faults)
 
     @computed
     def _compiler(self) -> Compiler:
@@ -95,8 +95,8 @@ class CpuTarget(Target):
 
     @computed
     def _host(self) -> Host:
-        host, threads, timeout_s, store = self._host_settings
-        return make_host(host, self._compiler, threads, timeout_s, store)
+        host, threads, timeout_s, store, catches_faults = self._host_settings
+        return make_host(host, self._compiler, threads, timeout_s, store, catches_faults)
 
     def load(self, code: CodeObject) -> LoadedKernel:
         return self._host.load(code)

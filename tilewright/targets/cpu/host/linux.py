@@ -44,16 +44,18 @@ class LinuxHost:
     """Loads kernels into this process and runs them on `threads` threads, the caller's among them.
 
     Work that seems to take less than `worth_help_ns` stays on the calling thread.  A launch that takes longer than
-    `timeout_s` is stopped; 0 is no limit.
+    `timeout_s` is stopped; 0 is no limit.  With `catches_faults` a memory fault in a kernel is an error.
     """
 
     def __init__(self, compiler: Compiler, threads: int | None = None, worth_help_ns: int = WORTH_HELP_NS,
-                 timeout_s: float = 0.0, store: ObjectStore | None = None, library: Library | None = None) -> None:
+                 timeout_s: float = 0.0, store: ObjectStore | None = None, library: Library | None = None,
+                 catches_faults: bool = True) -> None:
         usable = threads if threads is not None else len(os.sched_getaffinity(0))
         self.threads = min(usable, Pool.MOST_THREADS)
         self.timeout_s = timeout_s
         self._compiler = compiler
         self._store = store
+        self._catches_faults = catches_faults
         self.library = library if library is not None else Library(compiler, store)
         memory = mmap.mmap(-1, Pool.SIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)    # a forked process has its own
         keep_for_ever(memory)       # threads of the pool look at it even after the host has gone
@@ -77,6 +79,8 @@ class LinuxHost:
         return Launchers(self.library, self._compiler, self._store) if is_supported() else None
 
     def load(self, code: CodeObject) -> LinuxKernel:
+        if self._catches_faults:
+            self.library.catch_faults()
         return LinuxKernel(self, Image(code.binary, self.library.symbols), code.metadata)
 
 
@@ -102,7 +106,8 @@ class LinuxKernel(LoadedKernel):
                  | Flags.FENCE * bool(metadata.get("nontemporal")))
         self.scratch_bytes = int(metadata.get("scratch_bytes", 0))
         for offset, value in ((Kernel.ENTRY, image.symbols[str(metadata["entry"])]),
-                              (Kernel.SCRATCH, self.scratch_bytes), (Kernel.FLAGS, flags), (Kernel.POOL, host.pool)):
+                              (Kernel.SCRATCH, self.scratch_bytes), (Kernel.FLAGS, flags), (Kernel.POOL, host.pool),
+                              (Kernel.CODE, image.base), (Kernel.CODE_SIZE, image.size)):
             self._record[offset // WORD] = value
 
     @property
