@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, contextmanager
 from types import MappingProxyType
 from typing import Any, NoReturn
 
+from tilewright.runtime.arguments import element_of_dtype
 from tilewright.runtime.driver import CudaDriver, driver, gpu
 
 # Dense products and sums of a multiprocessor in a clock, for 16-bit floats, by capability; other types by ratio.
@@ -70,7 +71,6 @@ def get_max_simd_tflops(dtype: Any, clock_rate: float, device: Any = None) -> fl
 
 def _short(dtype: Any) -> str:
     """The language's name of a dtype, also of torch's."""
-    from tilewright.runtime.arguments import element_of_dtype
     name = element_of_dtype(dtype)[0]
     return {"i8": "int8"}.get(name, name)
 

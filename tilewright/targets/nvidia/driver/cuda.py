@@ -1,7 +1,7 @@
 """Calls of CUDA's driver through cuda-bindings: results, or `CudaError` with the driver's own name and text.
 
 Nothing is imported before the first call, so a machine without GPUs never loads it.
-Tests: tests/targets/nvidia/driver/test_cuda.py.
+Tests: tests/targets/nvidia/driver/test_driver.py.
 """
 
 from __future__ import annotations

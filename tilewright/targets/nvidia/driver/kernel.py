@@ -3,7 +3,7 @@
 A launch is asynchronous, as everything on a stream.  Its parameters are the slots as they come: 64-bit patterns whose
 low bytes are the value, which is how a little-endian driver reads a parameter of any size up to 8 bytes.
 Before: a `CodeObject` of the NVIDIA target (the metadata are listed in `targets.nvidia.target`).
-Tests: tests/targets/nvidia/driver/test_kernel.py.
+Tests: tests/targets/nvidia/driver/test_driver.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The stream on which a launch goes: torch's current one for the device, else CuPy's, else the default stream.
 
-A library is asked only if the program has imported it.  Tests: tests/targets/nvidia/driver/test_stream.py.
+A library is asked only if the program has imported it.  Tests: tests/targets/nvidia/driver/test_driver.py.
 """
 
 from __future__ import annotations
