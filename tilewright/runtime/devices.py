@@ -33,7 +33,7 @@ class Devices:
 
     def cpu(self, settings: Settings) -> Target:
         """The CPU target."""
-        own = ("num_threads", "host", "timeout", "cpu", "catch_faults")
+        own = ("num_threads", "host", "timeout", "cpu", "catch_faults", "perf")
         knobs = (*(settings[name] for name in own), *_compiler_knobs(settings))
         return self._once(("cpu", *knobs), lambda: self._cpu(settings))
 
@@ -70,7 +70,7 @@ class Devices:
         compiler = LateCompiler(lambda: self.compiler(settings), store)
         return CpuTarget(threads=settings["num_threads"] or None, compiler=compiler,
                          host=settings["host"], timeout_s=settings["timeout"], store=Objects(store),
-                         cpu=settings["cpu"], catches_faults=settings["catch_faults"])
+                         cpu=settings["cpu"], catches_faults=settings["catch_faults"], perf=settings["perf"])
 
     def _cuda(self, index: int, settings: Settings) -> Target:
         from tilewright.targets.nvidia.driver.device import Device
