@@ -20,13 +20,15 @@ READS_ENVIRONMENT: Mapping[str, str] = {
 }
 
 # Files with an import inside a function -> why it is not at the top.
-IMPORTS_LATE: Mapping[str, str] = {"tilewright/targets/base.py", "tilewright/runtime/driver.py", "tilewright/testing/engines.py",
-    "tilewright/__init__.py": "what builds on torch is loaded by the first launch in a function that torch compiles",
+IMPORTS_LATE: Mapping[str, str] = {"tilewright/__init__.py": "what builds on torch is loaded by the first launch in a function that torch compiles",
     "tilewright/runtime/devices.py": "a kernel from the disk cache needs neither LLVM nor a compile child",
     "tilewright/runtime/fingerprint.py": "hashlib loads a large library that nearly no process needs",
     "tilewright/runtime/build.py": "a kernel from the disk cache needs no compiler",
     "tilewright/runtime/jit.py": "the compiler and the eager engine are loaded by the first launch that needs them",
     "tilewright/runtime/launch.py": "the interpreter is loaded when a memory fault has to be explained",
+    "tilewright/runtime/driver.py": "what speaks to NVIDIA's driver is loaded when a GPU is asked about",
+    "tilewright/targets/base.py": "hashlib loads a large library that nearly no process needs",
+    "tilewright/testing/engines.py": "what speaks to NVIDIA's driver is loaded for a launch on a GPU",
     "tilewright/targets/cpu/target.py": "a kernel from the disk cache is loaded without what generates code",
     "tilewright/targets/cpu/host/choice.py": "the portable host loads LLVM",
     "tilewright/targets/cpu/host/library.py": "the writer of the pool's text is loaded when no stored code is found",
