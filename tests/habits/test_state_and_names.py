@@ -20,7 +20,8 @@ READS_ENVIRONMENT: Mapping[str, str] = {
 }
 
 # Files with an import inside a function -> why it is not at the top.
-IMPORTS_LATE: Mapping[str, str] = {"tilewright/__init__.py": "what builds on torch is loaded by the first launch in a function that torch compiles",
+IMPORTS_LATE: Mapping[str, str] = {
+    "tilewright/__init__.py": "what builds on torch is loaded by the first launch in a function that torch compiles",
     "tilewright/runtime/devices.py": "a kernel from the disk cache needs neither LLVM nor a compile child",
     "tilewright/runtime/fingerprint.py": "hashlib loads a large library that nearly no process needs",
     "tilewright/runtime/build.py": "a kernel from the disk cache needs no compiler",
