@@ -50,6 +50,13 @@ TABLE: Mapping[str, Knob] = MappingProxyType({k.name: k for k in (
          "Let kernels read any global as a constant.", "compilation.allow_non_constexpr_globals"),
     Knob("check_bounds", ("TILEWRIGHT_CHECK_BOUNDS",), bool, True, True,
          "Test loads and stores of compiled CPU kernels against the extents of their tensors."),
+    Knob("debug_info", ("TILEWRIGHT_DEBUG_INFO",), bool, False, True,
+         "Compile kernels with line tables and make them known to debuggers, so that gdb shows their Python lines "
+         "(on Linux; LLVM takes 6-9 % longer)."),
+    Knob("perf", ("TILEWRIGHT_PERF",), str, "", False,
+         "Tell Linux's perf of loaded kernels: map writes their names to /tmp/perf-PID.map; dump writes names, code "
+         "and, with `debug_info`, Python lines to jit-PID.dump in the folder for temporary files, for `perf record -k "
+         "1` and `perf inject --jit`."),
     Knob("num_threads", ("TILEWRIGHT_NUM_THREADS",), int, 0, False,
          "Threads that run the programs of a grid on the CPU; 0 means all cores of this process."),
     Knob("host", ("TILEWRIGHT_HOST",), str, "", False,
