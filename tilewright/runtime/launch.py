@@ -122,9 +122,9 @@ class KernelMetadata:
     shared: int
     written_params: tuple[str, ...]
     code: CodeObject | None = field(default=None, repr=False, compare=False)
+    backend_name: str = "cpu"
+    arch: int | str = "cpu"
 
-    backend_name: ClassVar[str] = "cpu"
-    arch: ClassVar[str] = "cpu"
     warp_size: ClassVar[int] = 32
     cluster_dims: ClassVar[tuple[int, int, int]] = (1, 1, 1)
     default_dot_input_precision: ClassVar[str] = "tf32"
@@ -154,6 +154,18 @@ class KernelMetadata:
     def triton_version(self) -> str:
         """The version that the package shows under the name `triton`."""
         return str(knobs.read("version"))
+
+
+def _fast_memory(code: CodeObject) -> int:
+    """What `metadata.shared` says: shared memory of a program on a GPU, scratch on a CPU."""
+    shared = code.metadata.get("shared")
+    return fast_memory_of(code.metadata["scratch_bytes"]) if shared is None else int(shared)
+
+
+def _backend(code: CodeObject) -> tuple[str, int | str]:
+    """The target in triton's terms: its backend and architecture."""
+    capability = code.metadata.get("capability")
+    return ("cpu", "cpu") if capability is None else ("cuda", int(capability.rstrip("af")))
 
 
 class Stages(Mapping[str, str]):
@@ -190,8 +202,11 @@ class CompiledKernel(KernelResources):
         names = specializer.slot_names(atoms)
         self.metadata = KernelMetadata(
             name, code.target, options.num_warps, options.num_stages, options.num_ctas, options.maxnreg,
-            options.debug, options.enable_fp_fusion, fast_memory_of(code.metadata["scratch_bytes"]),
-            tuple(names[i] for i in sorted(written.params)), code)
+            options.debug, options.enable_fp_fusion, _fast_memory(code),
+            tuple(names[i] for i in sorted(written.params)), code, *_backend(code))
+        self.n_regs = code.metadata.get("registers", self.n_regs)
+        self.n_spills = code.metadata.get("spill_bytes", self.n_spills)
+        self.n_max_threads = code.metadata.get("threads", self.n_max_threads)
         self._names = names
         self._loaded: LoadedKernel = target.load(code)
         self._specializer = specializer
