@@ -68,7 +68,7 @@ class Code(FunctionWriter):
     def here(self, result: Type, text: str) -> Value:
         """An instruction that is neither moved nor shared."""
         name = self.fresh()
-        self._lines.append(f"  {name} = {text}")
+        self._lines.append(f"  {name} = {text}{self.mark}")
         return Value(result, name)
 
     def shared_load(self, text: str, result: Type, floor: int) -> Value:
@@ -89,7 +89,7 @@ class Code(FunctionWriter):
         self._count += 1
         value = Value(result, f"%v{self._count}")
         self._depth[value.name] = depth
-        self._levels[depth].lines.append(f"  {value.name} = {text}")
+        self._levels[depth].lines.append(f"  {value.name} = {text}{self.mark}")
         self._levels[depth].known[text] = value
         return value
 
@@ -149,15 +149,15 @@ class Code(FunctionWriter):
         index = Value(I64, self.fresh("i"))
         values = tuple(Value(v.type, self.fresh("c")) for v in carried)
         results = tuple(body(index, values))
-        following, again, latch = self.fresh("n"), self.fresh("t"), self.block
+        following, again, latch, mark = self.fresh("n"), self.fresh("t"), self.block, self.mark
         inner = self._pop()
-        self._lines += [f"  br label %{head}", f"{head}:",
+        self._lines += [f"  br label %{head}{mark}", f"{head}:",
                         f"  {index.name} = phi i64 [ 0, %{entry} ], [ {following}, %{latch} ]"]
         self._phis(values, carried, entry, results, latch)
         self._lines += inner
-        self._lines += [f"  {following} = add nuw nsw i64 {index.name}, {step}",
-                        f"  {again} = icmp ult i64 {following}, {stop}",
-                        f"  br i1 {again}, label %{head}, label %{leave}"]
+        self._lines += [f"  {following} = add nuw nsw i64 {index.name}, {step}{mark}",
+                        f"  {again} = icmp ult i64 {following}, {stop}{mark}",
+                        f"  br i1 {again}, label %{head}, label %{leave}{mark}"]
         self.place(leave)
         return tuple(self.export(r) for r in results)
 
@@ -188,9 +188,9 @@ class Code(FunctionWriter):
         results = tuple(body(values))
         latch = self.block
         inner = self._pop()
-        self._lines += [f"  br label %{head}", f"{head}:"]
+        self._lines += [f"  br label %{head}{self.mark}", f"{head}:"]
         self._phis(values, carried, entry, results, latch)
-        self._lines += [*inner, f"  br label %{head}"]
+        self._lines += [*inner, f"  br label %{head}{self.mark}"]
         self.place(leave)
         return tuple(self.export(v) for v in values)
 
@@ -213,7 +213,7 @@ class Code(FunctionWriter):
             results = tuple(way())
             ends.append((results, self.block))
             inner = self._pop()
-            self._lines += [f"{label}:", *inner, f"  br label %{join}"]
+            self._lines += [f"{label}:", *inner, f"  br label %{join}{self.mark}"]
         self.place(join)
         if orelse is None:
             return ()
@@ -227,7 +227,7 @@ class Code(FunctionWriter):
         self._push(out, barrier=True)
         record()
         inner = self._pop()
-        self._lines += [f"{out}:", *inner, "  ret void"]
+        self._lines += [f"{out}:", *inner, f"  ret void{self.mark}"]
         self.place(on)
 
     # --- integers with constants folded (the pass pipeline is skipped)

@@ -1,7 +1,8 @@
 """Elementwise rows on lanes: integers stay scalar and affine where they can, all else follows the row's rule.
 
 `Elementwise.apply(op, lanes)` is the only place where an elementwise row becomes code.  The rule of a row is in
-`targets.cpu.rules`: the row's own template, or a function.  Before: one lane an operand.  After: the result's lane.
+`targets.llvm.elementwise`: the row's own template, or a function.
+Before: one lane an operand.  After: the result's lane.
 Tests: tests/targets/cpu/test_rules.py.
 """
 
@@ -11,9 +12,10 @@ from collections.abc import Callable, Sequence
 
 from tilewright.ir.node import Op
 from tilewright.ir.types import F32, I1, Element, Scalar, element_of
-from tilewright.targets.cpu.lanes import Form, Lane, LaneMath, integer, is_narrow_float, uniform, vector
-from tilewright.targets.cpu.rules import narrow, rule_of
+from tilewright.targets.cpu.lanes import Form, Lane, LaneMath, integer, uniform, vector
 from tilewright.targets.llvm import convert
+from tilewright.targets.llvm.convert import is_narrow_float
+from tilewright.targets.llvm.elementwise import narrow, rule_of
 from tilewright.targets.llvm.types import Value, constant
 
 

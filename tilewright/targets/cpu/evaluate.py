@@ -65,7 +65,9 @@ class Evaluator(Elementwise):
             if isinstance(binding, Buffer):
                 lane = access.load_lane(self, self.buffer_pointer(binding, index), binding.element, None, None)
             else:
+                outer, self.code.mark = self.code.mark, self.kernel.mark(binding.op)
                 lane = self._virtual(binding.op, binding.index, value, index)
+                self.code.mark = outer
             self.computed[key] = lane
         return lane
 

@@ -66,9 +66,12 @@ class Walker:
     def block(self, block: Block) -> None:
         """All ops of `block` but its terminator, which belongs to the op around it."""
         self._owned.append({})
+        outer = self.code.mark
         for index, op in enumerate(block.ops[:-1]):
+            self.code.mark = self.kernel.mark(op)
             self._op(op)
             self._release(block, index)
+        self.code.mark = outer
 
     def end_block(self) -> None:
         """Forget the block's buffers; its terminator's operands have been used."""
