@@ -1,1 +1,5 @@
-"""NVIDIA GPUs: layouts, PTX text, the machine that executes it, the driver."""
+"""NVIDIA GPUs: layouts, PTX, cubins."""
+
+from tilewright.targets.nvidia.target import NvidiaTarget
+
+__all__ = ["NvidiaTarget"]
