@@ -1,7 +1,8 @@
 """Loading and launching CPU kernels anywhere Python runs: llvmlite's loader and Python threads.
 
 A kernel is `void entry(ptr slots, i64 first, i64 last, ptr context)` and runs the programs first..last-1.  The
-context is 16 words: grid x, y, z; scratch; status; print callback; cancel word; the rest is reserved.
+context is 16 words: grid x, y, z; scratch; status; print callback; cancel word; the rest is reserved, but for the
+program's linear id in word 11, which the kernel writes.
 Before: a `CodeObject` of the cpu target.  After `launch`: every program has run, or an error has been raised and no
 thread is in the kernel any more.  Any number of Python threads may launch at once.
 Tests: tests/targets/cpu_host/.
