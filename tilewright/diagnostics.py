@@ -209,8 +209,10 @@ class OutOfBoundsError(TritonError, IndexError):
         self.bad, self.kernel, self.program, self.location = bad, kernel, program, location
         self.argument, self.index, self.elements = bad.argument, bad.index, bad.elements
         lane = f"tile element {list(bad.lane)} of " if bad.lane else ""
-        super().__init__(render(f"{kernel}: {bad} ({lane}program {program}); if that element is not wanted, give the "
-                                "access a mask that is false there: mask=offsets < n", location))
+        cure = ("if that element is not wanted, give the access a mask that is false there: mask=offsets < n; if it "
+                f"belongs to a larger tensor that {bad.argument!r} is a view of, pass that tensor, or launch within "
+                "knobs.scope(check_bounds=False)")
+        super().__init__(render(f"{kernel}: {bad} ({lane}program {program}); {cure}", location))
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.bad, self.kernel, self.program, self.location)

@@ -15,7 +15,8 @@ from tilewright.analysis.written import Written
 from tilewright.diagnostics import MemoryFaultError, cut_own_frames
 from tilewright.language.options import Options
 from tilewright.runtime import knobs
-from tilewright.runtime.arguments import CPU, ELEMENTS, Pointer
+from tilewright.runtime.arguments import CPU, ELEMENTS, MOCK, Pointer
+from tilewright.runtime.driver import driver
 from tilewright.runtime.grid import Grid, normalise
 from tilewright.runtime.hooks import HOOKS, LazyDict
 from tilewright.runtime.resources import KernelResources, fast_memory_of
@@ -23,6 +24,7 @@ from tilewright.runtime.specialize import Atom, Specializer
 from tilewright.targets.base import CodeObject, LoadedKernel, Target
 
 WIDE_ELEMENTS = 2**30
+CUDA = "cuda"       # how the names of NVIDIA GPUs start
 _SIZES = dict(ELEMENTS.values())
 Pointers = Sequence[tuple[int, Pointer]]
 
@@ -71,17 +73,31 @@ def check_writable(kernel: str, names: Sequence[str], pointers: Pointers, writte
                              "pass a writable one, for example a copy: array.copy()")
 
 
-def check_devices(kernel: str, names: Sequence[str], pointers: Pointers) -> None:
-    """The error for tensors that are not all in the CPU's memory."""
+def device_of(kernel: str, names: Sequence[str], pointers: Pointers) -> str:
+    """The device that holds the tensors, `cpu` without any; an error for tensors on several, or on one of no target.
+
+    Mock tensors are on any device; if there are no others, on that of the active driver.
+    """
     devices: dict[str, str] = {}
     for slot, p in pointers:
         devices.setdefault(p.device, names[slot])
+    if devices.pop(MOCK, None) is not None and not devices:
+        return driver.device_name()
     if len(devices) > 1:
         _refuse_mixed(kernel, devices)
     for device, name in devices.items():
-        if device != CPU:
-            raise ValueError(f"{kernel}: parameter {name!r} is on {device}, and this version compiles for the CPU "
-                             "only; pass a CPU tensor: x.cpu()")
+        if device != CPU and not device.startswith(CUDA):
+            raise ValueError(f"{kernel}: parameter {name!r} is on {device}, and kernels run on CPUs and on NVIDIA "
+                             "GPUs; pass a CPU tensor: x.cpu()")
+    return next(iter(devices), CPU)
+
+
+def check_on_host(kernel: str, names: Sequence[str], pointers: Pointers) -> None:
+    """The error for tensors that are not in the CPU's memory."""
+    device = device_of(kernel, names, pointers)
+    if device != CPU:
+        raise ValueError(f"{kernel}: the tensors are on {device}, and this works on tensors in the CPU's memory; pass "
+                         "x.cpu()")
 
 
 def _refuse_mixed(kernel: str, devices: Mapping[str, str]) -> NoReturn:
@@ -106,9 +122,9 @@ class KernelMetadata:
     shared: int
     written_params: tuple[str, ...]
     code: CodeObject | None = field(default=None, repr=False, compare=False)
+    backend_name: str = "cpu"
+    arch: int | str = "cpu"
 
-    backend_name: ClassVar[str] = "cpu"
-    arch: ClassVar[str] = "cpu"
     warp_size: ClassVar[int] = 32
     cluster_dims: ClassVar[tuple[int, int, int]] = (1, 1, 1)
     default_dot_input_precision: ClassVar[str] = "tf32"
@@ -140,6 +156,18 @@ class KernelMetadata:
         return str(knobs.read("version"))
 
 
+def _fast_memory(code: CodeObject) -> int:
+    """What `metadata.shared` says: shared memory of a program on a GPU, scratch on a CPU."""
+    shared = code.metadata.get("shared")
+    return fast_memory_of(code.metadata["scratch_bytes"]) if shared is None else int(shared)
+
+
+def _backend(code: CodeObject) -> tuple[str, int | str]:
+    """The target in triton's terms: its backend and architecture."""
+    capability = code.metadata.get("capability")
+    return ("cpu", "cpu") if capability is None else ("cuda", int(capability.rstrip("af")))
+
+
 class Stages(Mapping[str, str]):
     """The stages of a kernel as texts; those that cost time are made when they are asked for."""
 
@@ -164,8 +192,9 @@ class CompiledKernel(KernelResources):
     """Machine code of one specialisation, in memory.  `compiled[grid](*all_arguments)` launches it again."""
 
     def __init__(self, code: CodeObject, target: Target, options: Options, specializer: Specializer,
-                 atoms: tuple[Atom, ...], facts: Facts, written: Written, name: str) -> None:
+                 atoms: tuple[Atom, ...], facts: Facts, written: Written, name: str, device: str = CPU) -> None:
         self.code = code
+        self.device = device
         self.name = name
         self.asm: Mapping[str, str] = Stages(code, target)
         self.facts = facts
@@ -173,8 +202,11 @@ class CompiledKernel(KernelResources):
         names = specializer.slot_names(atoms)
         self.metadata = KernelMetadata(
             name, code.target, options.num_warps, options.num_stages, options.num_ctas, options.maxnreg,
-            options.debug, options.enable_fp_fusion, fast_memory_of(code.metadata["scratch_bytes"]),
-            tuple(names[i] for i in sorted(written.params)), code)
+            options.debug, options.enable_fp_fusion, _fast_memory(code),
+            tuple(names[i] for i in sorted(written.params)), code, *_backend(code))
+        self.n_regs = code.metadata.get("registers", self.n_regs)
+        self.n_spills = code.metadata.get("spill_bytes", self.n_spills)
+        self.n_max_threads = code.metadata.get("threads", self.n_max_threads)
         self._names = names
         self._loaded: LoadedKernel = target.load(code)
         self._specializer = specializer
@@ -249,7 +281,10 @@ class CompiledKernel(KernelResources):
             if have != want:
                 raise ValueError(f"{self.name}: parameter {rule.name!r} is {have}, but this kernel was compiled for "
                                  f"{want}; launch the @jit function instead")
-        check_devices(self.name, self._names, split.pointers)
+        device = device_of(self.name, self._names, split.pointers)
+        if split.pointers and device != self.device:
+            raise ValueError(f"{self.name}: compiled for {self.device}, and the tensors are on {device}; launch the "
+                             "@jit function instead")
         check_writable(self.name, self._names, split.pointers, self.written)
         facts = facts_of(split.pointers, self.written)
         if (self.facts.disjoint and not facts.disjoint) or (facts.wide and not self.facts.wide):

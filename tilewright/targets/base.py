@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -54,6 +55,24 @@ class LoadedKernel(ABC):
         """
 
 
+class MemoryCopy(ABC):
+    """Bytes of a target's memory as they were when it was made."""
+
+    @abstractmethod
+    def restore(self) -> None:
+        """Put them back, before what is launched from now on."""
+
+
+class HostCopy(MemoryCopy):
+    """A copy in the CPU's memory of bytes there."""
+
+    def __init__(self, address: int, size: int) -> None:
+        self._address, self._data = address, ctypes.string_at(address, size)
+
+    def restore(self) -> None:
+        ctypes.memmove(self._address, self._data, len(self._data))
+
+
 class Target(ABC):
     """A code generator with its machine."""
 
@@ -84,6 +103,18 @@ class Target(ABC):
     @abstractmethod
     def load(self, code: CodeObject) -> LoadedKernel:
         """Map the code into this process."""
+
+    def read(self, address: int, size: int) -> bytes:
+        """`size` bytes of the memory that the target's kernels work on, after all launches."""
+        return ctypes.string_at(address, size)
+
+    def write(self, address: int, data: bytes) -> None:
+        """Put bytes into that memory, after all launches."""
+        ctypes.memmove(address, data, len(data))
+
+    def copy(self, address: int, size: int) -> MemoryCopy:
+        """A copy of bytes of that memory, kept there."""
+        return HostCopy(address, size)
 
     listings: tuple[str, ...] = ()      # texts that `listing` makes when somebody asks, such as assembly
 

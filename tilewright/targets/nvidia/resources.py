@@ -5,19 +5,11 @@ Tests: tests/targets/nvidia/.
 
 from __future__ import annotations
 
-from tilewright.diagnostics import CompilationError, TritonError
+from tilewright.diagnostics import CompilationError, OutOfResources
 from tilewright.language.options import Options
 from tilewright.targets.nvidia.capability import Capability
 
 MAX_WARPS = 32      # 1024 threads a block (CUDA C++ Programming Guide, technical specifications)
-
-
-class OutOfResources(TritonError):
-    """A kernel that needs more of a resource than a program may have (`required`, `limit`, `name`: as in triton)."""
-
-    def __init__(self, required: int, limit: int, name: str, advice: str) -> None:
-        self.required, self.limit, self.name = required, limit, name
-        super().__init__(f"out of resource: {name}, required {required}, limit {limit}; {advice}")
 
 
 def check_options(options: Options) -> None:
@@ -33,5 +25,4 @@ def check_options(options: Options) -> None:
 def check_shared(required: int, capability: Capability) -> None:
     """Raise `OutOfResources` if a program needs more shared memory than it may have."""
     if required > capability.shared_bytes:
-        raise OutOfResources(required, capability.shared_bytes, "shared memory",
-                             "use smaller blocks, or a smaller num_stages")
+        raise OutOfResources(required, capability.shared_bytes, "shared memory")

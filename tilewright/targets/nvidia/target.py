@@ -20,7 +20,7 @@ Before: tile IR fresh from the frontend.  After: a `CodeObject` for one compute 
         prints           what each `device_print` prints; the text itself comes from the device's printf
         registers, spill_bytes, advisories    what ptxas says
 
-Nothing here touches a driver.  Loading and launching belong to `driver`, which is yet to come.
+Compiling touches no driver.  Loading, launching and memory belong to `driver`.
 Tests: tests/targets/nvidia/.
 """
 
@@ -34,12 +34,13 @@ from tilewright.computed import computed
 from tilewright.diagnostics import CompilationError
 from tilewright.ir.node import Module
 from tilewright.language.options import Options
-from tilewright.targets.base import CodeObject, LoadedKernel, Target
+from tilewright.targets.base import CodeObject, LoadedKernel, MemoryCopy, Target
 from tilewright.targets.llvm.machine import ASSEMBLY, Compiler, Machine, Request
 from tilewright.targets.nvidia.capability import Capability, capability
 
 if TYPE_CHECKING:
     from tilewright.passes.manager import Pass
+    from tilewright.targets.nvidia.driver.device import Device
 
 # Names the generated code: part of every cache key, so a change of code generation must change it.
 VERSION = "nvidia-1"
@@ -51,13 +52,15 @@ class NvidiaTarget(Target):
     """Code for GPUs of one compute capability (80, 90, "90a", ...).
 
     `compiler` runs LLVM; by default that is a child process.  `assemble` False leaves the PTX to the driver.
+    `device` is the GPU that kernels are loaded onto; without one the target only compiles.
     """
 
     name = "nvidia"
 
     def __init__(self, number: int | str | Capability = 90, compiler: Compiler | None = None,
-                 assemble: bool = True) -> None:
+                 assemble: bool = True, device: Device | None = None) -> None:
         self.capability = number if isinstance(number, Capability) else capability(number)
+        self._device = device
         self._given_compiler = compiler
         self._assemble = assemble
 
@@ -128,5 +131,22 @@ class NvidiaTarget(Target):
         from tilewright.targets.nvidia.assemble import disassemble
         return disassemble(code.binary)
 
+    @property
+    def device(self) -> Device:
+        """The GPU that kernels are loaded onto; RuntimeError if this target only compiles."""
+        if self._device is None:
+            raise RuntimeError(f"this target compiles for {self.capability.cpu} and has no GPU to load kernels onto")
+        return self._device
+
     def load(self, code: CodeObject) -> LoadedKernel:
-        raise NotImplementedError("kernels for NVIDIA GPUs are compiled only; they cannot be launched yet")
+        from tilewright.targets.nvidia.driver.kernel import CudaKernel
+        return CudaKernel(code, self.device)
+
+    def read(self, address: int, size: int) -> bytes:
+        return self.device.read(address, size)
+
+    def write(self, address: int, data: bytes) -> None:
+        self.device.write(address, data)
+
+    def copy(self, address: int, size: int) -> MemoryCopy:
+        return self.device.copy(address, size)
