@@ -4,7 +4,7 @@ Each element's owner does it, once; a scalar is the first thread's.  What the ha
 the rest is a loop of compare-and-swap on the word of 16, 32 or 64 bits that holds the element.  Old values go to the
 places that replicate an element through shared memory.  The order among a program's accesses is kept by barriers
 (`passes.order`); `sem` and `scope` are the instruction's.  Source: PTX ISA 9.7.13.5 atom.
-Tests: tests/targets/nvidia/test_atomic.py.
+Tests: tests/lang and tests/conform, on the engine ptx.
 """
 
 from __future__ import annotations

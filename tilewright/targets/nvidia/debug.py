@@ -2,7 +2,8 @@
 
 A print is the device's `vprintf` (CUDA C++ Programming Guide, Formatted output), a call for each element, made by its
 owner.  A failed assertion puts its number and the program into the launch's status record, if none is there, and all
-threads of the program leave the kernel; the host raises the error.  Tests: tests/targets/nvidia/test_debug.py.
+threads of the program leave the kernel; the host raises the error.
+Tests: tests/lang and tests/conform, on the engine ptx.
 """
 
 from __future__ import annotations

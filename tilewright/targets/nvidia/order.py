@@ -3,7 +3,7 @@
 A row is sorted by Batcher's bitonic network (1968) on the bits of the last coordinate: a step compares elements whose
 coordinates differ in one bit, which are two registers of a thread, two lanes of a warp, or two warps.  Padding holds
 the largest integer, so it ends up where padding belongs.
-Before: a layout as `passes.special.sort_layout` makes it.  Tests: tests/targets/nvidia/test_order_ops.py.
+Before: a layout as `passes.special.sort_layout` makes it.  Tests: tests/lang and tests/conform, on the engine ptx.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A `Part` has one value for each operand and a flag that says whether it counts: True, False, or an i1 of each thread
 (padding is no part of a tile, and the first lane has nothing before it).  A region is never asked for an absent value's
 meaning: where one side is absent the other is the result.
-Tests: tests/targets/nvidia/test_reduce.py.
+Tests: tests/lang and tests/conform, on the engine ptx.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def choose(kernel: Kernel, condition: LlvmValue, a: Part, b: Part) -> Part:
     values = _select(kernel, condition, a.values, b.values)
     if a.flag is True and b.flag is True:
         return Part(values)
-    return Part(values, kernel.code.select(condition, _as_value(a.flag), _as_value(b.flag)))
+    return Part(values, kernel.code.select(condition, as_value(a.flag), as_value(b.flag)))
 
 
 def only_where(kernel: Kernel, condition: LlvmValue, part: Part) -> Part:
@@ -81,7 +81,7 @@ def _and(kernel: Kernel, condition: LlvmValue, flag: Flag) -> Flag:
     return kernel.code.op("and", condition, flag)
 
 
-def _as_value(flag: Flag) -> LlvmValue:
+def as_value(flag: Flag) -> LlvmValue:
     return constant(I1, int(flag)) if isinstance(flag, bool) else flag
 
 

@@ -2,7 +2,7 @@
 
 The result is in every thread that the slice of the operand's layout names, the same bits in all of them: where the
 region is not known to be commutative, the lower lane's value is the left one.  Padding takes no part.
-Before: a layout as `passes.special.reduce_layout` makes it.  Tests: tests/targets/nvidia/test_reduce.py.
+Before: a layout as `passes.special.reduce_layout` makes it.  Tests: tests/lang and tests/conform, on the engine ptx.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tilewright.layout.linear import LANE, REGISTER, WARP
 from tilewright.targets.llvm.types import I32, constant
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia.access import shared_address, shared_read, shared_write
-from tilewright.targets.nvidia.partial import Part, choose, merge, merge_all, shuffled
+from tilewright.targets.nvidia.partial import Part, as_value, choose, merge, merge_all, shuffled
 from tilewright.targets.nvidia.state import Kernel
 
 _ALIGN = 16
@@ -133,7 +133,7 @@ class Exchange:
         kernel.code.barrier()
         for register, part in enumerate(parts):
             index = kernel.code.index(self._layout, register)
-            values = [*part.values, *([_value(part)] if self._flagged else [])]
+            values = [*part.values, *([as_value(part.flag)] if self._flagged else [])]
             for k, v in enumerate(values):
                 shared_write(kernel, self._address(k, index), v, self._elements[k], owner)
         kernel.code.barrier()
@@ -144,11 +144,6 @@ class Exchange:
         index = kernel.code.op("add", kernel.code.index(self._beside, register), constant(I32, warp * self._rows))
         found = [shared_read(kernel, self._address(k, index), e) for k, e in enumerate(self._elements)]
         return Part(tuple(found[:-1]), found[-1]) if self._flagged else Part(tuple(found))
-
-
-def _value(part: Part) -> LlvmValue:
-    from tilewright.targets.llvm.types import I1
-    return constant(I1, int(part.flag)) if isinstance(part.flag, bool) else part.flag
 
 
 def map_elements(kernel: Kernel, op: Op) -> None:

@@ -4,7 +4,7 @@ Along the scanned axis the layout has, upwards: register bits (a run), lane bits
 run's total goes to the lanes above it bit by bit, so that each thread gets the combination of all runs before its own;
 warps do the same through shared memory; rounds follow one another.  Sides keep their order: the region need not be
 commutative.  `reverse` is the same with every bit of the coordinate turned round.
-Before: a layout as `passes.special.scan_layout` makes it.  Tests: tests/targets/nvidia/test_scan.py.
+Before: a layout as `passes.special.scan_layout` makes it.  Tests: tests/lang and tests/conform, on the engine ptx.
 """
 
 from __future__ import annotations
