@@ -345,6 +345,15 @@ class Expressions:
             forms.append(offsets_transposed(shape))
         return self.choose(forms)
 
+    def crowded_places(self, shape):
+        """Offsets of which some are equal: of what is stored at one the last in row-major order stays."""
+        at = offsets(shape)
+        forms = [f"({at} * 0)", f"({at} // 3)", f"({at} & 5)", f"({at} % 7)"]
+        if len(shape) == 2:
+            forms += [f"(r{shape[0]}[:, None] * {self.choose([0, 1, 2])} + r{shape[1]}[None, :])",
+                      f"(r{shape[0]}[:, None] + r{shape[1]}[None, :] * {self.choose([0, 1, 3])})"]
+        return self.choose(forms)
+
     def tame(self, kind):
         """A float of moderate size that is no NaN."""
         x = self.expr(kind, 1)

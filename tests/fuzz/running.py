@@ -14,7 +14,7 @@ from tests.fuzz.trees import Output, Program
 from tilewright.testing import engines
 
 # `wide` is `batched-passes` as if a tensor had 2**30 elements
-ENGINES = ("batched", "batched-passes", "wide", "cpu", "eager", "checked")
+ENGINES = ("batched", "cpu", "batched-passes", "wide", "eager", "checked")
 DTYPES = {"i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "u8": np.uint8, "u16": np.uint16,
           "u32": np.uint32, "u64": np.uint64, "fp16": np.float16, "fp32": np.float32, "fp64": np.float64}
 _numbers = itertools.count()
