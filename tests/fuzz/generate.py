@@ -164,6 +164,11 @@ class Maker(Expressions):
                             f"{name} = tl.dot({name}, {other}, {name})", f"{name} = tl.dot(tl.trans({name}), {other})",
                             f"{name} = tl.dot({other}, tl.trans({name}))"])
         self.variables[name] = self.variables[other] = kind
+        if self.chance(0.3):        # a sum that goes on, while what it began with is needed as well
+            part, whole = self.name("v"), self.name("v")
+            self.variables[part] = self.variables[whole] = kind
+            return [*starts, Stmt(f"{part} = tl.dot({name}, {other})"),
+                    Stmt(f"{whole} = tl.dot({other}, {other}, {part})")]
         return [*starts, Stmt(f"for {index} in range(m & 3):", (), ((Stmt(form),),))]
 
     def _scoped(self, count, depth):

@@ -186,9 +186,9 @@ MUTANTS = (
     _code("dot-accumulator", CPU + "dot", "_accumulator",
           "plan.last_use(acc, place.block) <= place.index and acc not in op.operands[:2]", "True"),
     # the CPU: elementwise rules
-    _entry("rule-shift", CPU + "rules", "RULES", "shr_s", lambda table: table["shr_u"]),
-    _entry("rule-negate", CPU + "rules", "RULES", "neg_f", lambda table: table["abs_f"]),
-    _entry("rule-unsigned-float", CPU + "rules", "RULES", "int_to_fp_u", lambda table: table["int_to_fp_s"]),
+    _entry("rule-shift", LLVM + "elementwise", "RULES", "shr_s", lambda table: table["shr_u"]),
+    _entry("rule-negate", LLVM + "elementwise", "RULES", "neg_f", lambda table: table["abs_f"]),
+    _entry("rule-unsigned-float", LLVM + "elementwise", "RULES", "int_to_fp_u", lambda table: table["int_to_fp_s"]),
     _code("divide-in-float", LLVM + "intdiv", "_float_quotient", '"float" if x.type.bits <= 16', '"float" if True'),
     _code("divide-wide", LLVM + "intdiv", "_wide_quotient", "1 << 52 if signed else 1 << 51", "1 << 62"),
     _code("high-product", LLVM + "intdiv", "mulhi_u", 'f.op("and", middle, low)', "middle"),

@@ -16,7 +16,8 @@ import tilewright.language as tl
 from tilewright.targets.cpu.target import CpuTarget
 from tilewright.targets.llvm.toolchain import host_machine
 
-REDUCTIONS, NUMBERS, MEMORY, TILES = (f"tests.lang.test_traps_{n}" for n in ("reductions", "numbers", "memory", "tiles"))
+REDUCTIONS, NUMBERS = "tests.lang.test_traps_reductions", "tests.lang.test_traps_numbers"
+MEMORY, TILES = "tests.lang.test_traps_memory", "tests.lang.test_traps_tiles"
 DOT, TUNING = "tests.lang.test_values_dot", "tests.runtime.test_autotune"
 
 ANSWERS = {

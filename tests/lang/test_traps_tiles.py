@@ -407,7 +407,7 @@ def test_8322_every_fp16_narrows_to_e5m2(launch):
     x, out = np.arange(65536, dtype=np.uint16).view(np.float16), np.zeros(65536, np.float32)
     launch(narrows, (16,), out, x, N=4096)
     bits = x.view(np.uint16).astype(np.int64)
-    rounded = (bits + 127 + (bits >> 8 & 1)) >> 8        # e5m2 is fp16 without its last 8 bits; to nearest, ties to even
+    rounded = (bits + 127 + (bits >> 8 & 1)) >> 8   # e5m2 is fp16 without its last 8 bits; to nearest, ties to even
     codes = np.where((rounded & 0x7F) >= 0x7C, (bits >> 15) << 7 | 0x7B, rounded)       # saturates
     want = np.where(np.isfinite(x), (codes << 8).astype(np.uint16).view(np.float16), x).astype(np.float32)
     special = np.isinf(x)
