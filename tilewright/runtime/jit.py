@@ -116,16 +116,19 @@ class JITFunction(DescribedFunction, KernelInterface):
 
     def warmup(self, *args: Any, grid: Any = None, **kwargs: Any) -> CompiledKernel | InterpretedKernel | None:
         """Compile for these arguments and launch nothing; dtypes (torch's, NumPy's, tl's) stand for tensors."""
+        try:
+            return self._warmed_up(args, kwargs)
+        except BaseException as error:
+            cut_own_frames(error)
+            raise
+
+    def _warmed_up(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> CompiledKernel | InterpretedKernel | None:
         values, given = self.bind(args, kwargs)
         split = self.specializer.split(values, mock=True)
         if self.interprets():
             return InterpretedKernel(self.__name__, lambda g, a: self._launch(g, -1, a, given), self.options(given))
         device = device_of(self.__name__, self.slot_names(split), split.pointers)
-        try:
-            return self._compiled(values, given, split, device, warmup=True)
-        except BaseException as error:
-            cut_own_frames(error)
-            raise
+        return self._compiled(values, given, split, device, warmup=True)
 
     def launch_slowly(self, grid: Any, key: int, /, *args: Any, **kwargs: Any) -> CompiledKernel | None:
         """Launch in Python; what native code needs to do it itself is noted.  `key`: see `native_launch`, or -1."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, NoReturn
 
 from tilewright.analysis.written import Written
-from tilewright.diagnostics import MemoryFaultError
+from tilewright.diagnostics import MemoryFaultError, cut_own_frames
 from tilewright.language.options import Options
 from tilewright.runtime import knobs
 from tilewright.runtime.arguments import CPU, ELEMENTS, MOCK, Pointer
@@ -255,7 +255,7 @@ class CompiledKernel(KernelResources):
         """Get ready for native launchers."""
         self._loaded.make_launchable(native)
 
-    def failure(self, grid: Grid, frame: int) -> Exception:
+    def failure(self, grid: Grid, frame: int) -> BaseException:
         """The error of a native launch that failed; see `LoadedKernel.failure`."""
         error = self._loaded.failure(grid, frame)
         return self._explained(error, grid) if isinstance(error, MemoryFaultError) else error
@@ -265,8 +265,14 @@ class CompiledKernel(KernelResources):
         return explained(error, self.code, grid)
 
     def __getitem__(self, grid: Any) -> Any:
-        sizes = normalise(self.name, grid, None)
-        return lambda *args: self._launch_again(sizes, args)
+        def launch(*args: Any) -> CompiledKernel:
+            try:
+                return self._launch_again(normalise(self.name, grid, None), args)
+            except BaseException as error:
+                cut_own_frames(error)
+                raise
+
+        return launch
 
     def _launch_again(self, grid: Grid, args: Sequence[Any]) -> CompiledKernel:
         """Launch with all arguments, compile-time ones included; they have to be those it was compiled for."""

@@ -53,7 +53,7 @@ class LoadedKernel(ABC):
     def make_launchable(self, native: NativeCode) -> None:      # noqa: B027  (a record may be complete at once)
         """Fill in what the record lacks, before a native launcher is given it."""
 
-    def failure(self, grid: tuple[int, int, int], frame: int) -> Exception:
+    def failure(self, grid: tuple[int, int, int], frame: int) -> BaseException:
         """The error of a native launch that failed and left its story at address `frame`."""
         raise NotImplementedError
 

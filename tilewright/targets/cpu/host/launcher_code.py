@@ -59,6 +59,7 @@ class LauncherCode:
         m = self.module
         for name, result, params in (
                 ("Py_IncRef", VOID, (PTR,)), ("Py_DecRef", VOID, (PTR,)), ("PyErr_Occurred", PTR, ()),
+                ("PyErr_Clear", VOID, ()),
                 ("PyTuple_Size", I64, (PTR,)), ("PyTuple_GetItem", PTR, (PTR, I64)),
                 ("PyDict_New", PTR, ()), ("PyDict_Copy", PTR, (PTR,)), ("PyDict_SetItem", I32, (PTR, PTR, PTR)),
                 ("PyDict_GetItemWithError", PTR, (PTR, PTR)),
@@ -70,6 +71,7 @@ class LauncherCode:
             m.external(name, result, *params)
         self.tuple_type = m.external_object("PyTuple_Type")
         self.list_type = m.external_object("PyList_Type")
+        self.keyboard_interrupt = m.external_object("PyExc_KeyboardInterrupt")      # where the class is
 
     def _is_null(self, n: Native, pointer: Value) -> Value:
         return n.is_("eq", n.as_int(pointer), 0)
@@ -355,6 +357,9 @@ class LauncherCode:
             for k in range(4):
                 n.call("Py_DecRef", n.get(arguments, 8 * (k + 1), PTR))
 
+        # Ctrl-C is said by FAIL, with program and line; what else a signal's handler has raised stays as it is.
+        ctrl_c = n.is_("eq", n.as_int(n.call("PyErr_Occurred")), n.get(self.keyboard_interrupt))
+        n.when(ctrl_c, lambda: n.call("PyErr_Clear"))
         n.when(self._is_null(n, n.call("PyErr_Occurred")), report)
         n.call("Py_DecRef", compiled)
         n.end(0)
