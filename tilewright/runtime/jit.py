@@ -197,7 +197,7 @@ class JITFunction(DescribedFunction, KernelInterface):
             if native_key <= 0:
                 self._native.learn_shape(len(args), names)
                 return
-            entry = self._entries[self._key(split, given, CPU)]
+            entry = self._entries[self._key(split, given, kernel.device)]
             constants = [v for v, rule in zip(values, self.specializer.rules, strict=True) if rule.is_constexpr]
             self._native.learn(native_key, len(args), names, [*constants, *given.values()], entry, split.atoms,
                                kernel.facts, kernel)

@@ -22,7 +22,7 @@ from tilewright.runtime.grid import Grid, normalise
 from tilewright.runtime.hooks import HOOKS, LazyDict
 from tilewright.runtime.resources import KernelResources, fast_memory_of
 from tilewright.runtime.specialize import Atom, Specializer
-from tilewright.targets.base import CodeObject, LoadedKernel, Target
+from tilewright.targets.base import CodeObject, LoadedKernel, NativeCode, Target
 
 WIDE_ELEMENTS = 2**30
 CUDA = "cuda"       # how the names of NVIDIA GPUs start
@@ -252,6 +252,10 @@ class CompiledKernel(KernelResources):
     def record(self) -> int:
         """The address by which native launchers know the code; 0 if they cannot launch it."""
         return self._loaded.record
+
+    def make_launchable(self, native: NativeCode) -> None:
+        """Get ready for native launchers."""
+        self._loaded.make_launchable(native)
 
     def failure(self, grid: Grid, frame: int) -> BaseException:
         """The error of a native launch that failed; see `LoadedKernel.failure`."""

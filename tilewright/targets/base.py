@@ -6,7 +6,7 @@ import ctypes
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from tilewright.ir.node import Module
 from tilewright.language.options import Options
@@ -38,10 +38,24 @@ class CodeObject:
 Stage = Callable[[Any, dict[str, Any]], Any]
 
 
+class NativeCode(Protocol):
+    """What maps native code into this process: `targets.cpu.host.launcher.Launchers`."""
+
+    def load(self, name: str, key: str, text: Callable[[], str], symbols: Mapping[str, int]) -> int: ...
+
+
 class LoadedKernel(ABC):
-    """Machine code in memory.  `record` is the address by which native launchers know it, 0 if they cannot."""
+    """Machine code in memory.
+
+    `record` is the address by which native launchers know it, 0 if they cannot launch it.  The first word there is the
+    address of a native function `(record, slots, x, y, z, frame) -> 0`, or another number if the launch failed: then
+    `failure` makes the error, unless a Python error is set.  `frame` are 256 bytes for the story.
+    """
 
     record: int = 0
+
+    def make_launchable(self, native: NativeCode) -> None:      # noqa: B027  (a record may be complete at once)
+        """Fill in what the record lacks, before a native launcher is given it."""
 
     def failure(self, grid: tuple[int, int, int], frame: int) -> BaseException:
         """The error of a native launch that failed and left its story at address `frame`."""
