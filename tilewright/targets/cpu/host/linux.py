@@ -125,7 +125,8 @@ class LinuxKernel(LoadedKernel):
         flags = (Flags.POLLS * bool(metadata.get("polls_cancel")) | Flags.CALLS_PYTHON * bool(metadata.get("prints"))
                  | Flags.FENCE * bool(metadata.get("nontemporal")))
         self.scratch_bytes = int(metadata.get("scratch_bytes", 0))
-        for offset, value in ((Kernel.ENTRY, image.symbols[str(metadata["entry"])]),
+        for offset, value in ((Kernel.LAUNCH, host.library.launch_address),
+                              (Kernel.ENTRY, image.symbols[str(metadata["entry"])]),
                               (Kernel.SCRATCH, self.scratch_bytes), (Kernel.FLAGS, flags), (Kernel.POOL, host.pool),
                               (Kernel.CODE, image.base), (Kernel.CODE_SIZE, image.size)):
             self._record[offset // WORD] = value
@@ -152,8 +153,7 @@ class LinuxKernel(LoadedKernel):
             elif self.host.library.launch(self._address, arguments, *grid, frame):
                 raise self.failure(grid, ctypes.addressof(frame))
         except KeyboardInterrupt:
-            loop, program = frame[Frame.STATUS // WORD + Status.LOOP], frame[Frame.STATUS // WORD + Status.LOOP_PROGRAM]
-            raise self._reports.interrupt(loop - 1, program, grid) from None
+            raise self._interrupt(grid, frame) from None
 
     def _launch_printing(self, grid: Grid, arguments: Any, frame: Any) -> None:
         """With a kernel record of this launch's own, which names its callback."""
@@ -170,12 +170,19 @@ class LinuxKernel(LoadedKernel):
         if failed:
             raise self.failure(grid, ctypes.addressof(frame))
 
-    def failure(self, grid: Grid, frame: int) -> Exception:
+    def failure(self, grid: Grid, frame: int) -> BaseException:
         """The error that the frame at address `frame` tells of, after a launch that did not return 0."""
         words = _FRAME.from_address(frame)
         status, why = Frame.STATUS // WORD, words[Frame.CANCEL // WORD]
+        if why == Cancel.INTERRUPTED:
+            return self._interrupt(grid, words)
         if words[status]:
             return self._reports.failure(words[status:status + 8], grid)
         if why == Cancel.NO_MEMORY:
             return OutOfResources(self.scratch_bytes, 0, "memory for a thread's scratch")
         return self._reports.timeout(self.host.timeout_s, words[status + 2] - 1, words[status + 3], grid)
+
+    def _interrupt(self, grid: Grid, words: Any) -> KeyboardInterrupt:
+        """What Ctrl-C raises, from the words of the launch's frame."""
+        loop, program = (words[Frame.STATUS // WORD + number] for number in (Status.LOOP, Status.LOOP_PROGRAM))
+        return self._reports.interrupt(loop - 1, program, grid)
