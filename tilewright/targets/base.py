@@ -34,6 +34,10 @@ class CodeObject:
         return hashlib.sha256(self.name.encode() + self.binary).hexdigest()
 
 
+# A step of a compilation: from what the step before it gave, and a dict that all steps of a kernel share.
+Stage = Callable[[Any, dict[str, Any]], Any]
+
+
 class NativeCode(Protocol):
     """What maps native code into this process: `targets.cpu.host.launcher.Launchers`."""
 
@@ -109,6 +113,10 @@ class Target(ABC):
     @abstractmethod
     def compile(self, module: Module, options: Options) -> CodeObject:
         """Machine code for a module on which `passes` have run."""
+
+    def stages(self, options: Options) -> Mapping[str, Stage]:
+        """What `compile` does, in steps by name for those who want to look at or change what is between them."""
+        return {"code": lambda module, metadata: self.compile(module, options)}
 
     def launchers(self) -> Any:
         """What makes native launchers for loaded kernels, or None where there are none."""
