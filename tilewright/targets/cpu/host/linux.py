@@ -127,7 +127,8 @@ class LinuxKernel(LoadedKernel):
         flags = (Flags.POLLS * bool(metadata.get("polls_cancel")) | Flags.CALLS_PYTHON * bool(metadata.get("prints"))
                  | Flags.FENCE * bool(metadata.get("nontemporal")) | Flags.ATOMICS * bool(metadata.get("atomics")))
         self.scratch_bytes = int(metadata.get("scratch_bytes", 0))
-        for offset, value in ((Kernel.ENTRY, image.symbols[str(metadata["entry"])]),
+        for offset, value in ((Kernel.LAUNCH, host.library.launch_address),
+                              (Kernel.ENTRY, image.symbols[str(metadata["entry"])]),
                               (Kernel.SCRATCH, self.scratch_bytes), (Kernel.FLAGS, flags), (Kernel.POOL, host.pool),
                               (Kernel.CODE, image.base), (Kernel.CODE_SIZE, image.size)):
             self._record[offset // WORD] = value

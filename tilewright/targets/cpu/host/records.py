@@ -60,11 +60,14 @@ class Held:
 
 
 class Kernel:
-    """Offsets in a kernel's record; `COST` is the measured time of 1024 programs in ns, 0 if unknown."""
+    """Offsets in a kernel's record; `COST` is the measured time of 1024 programs in ns, 0 if unknown.
 
-    ENTRY, SCRATCH, FLAGS, COST, CALLS, POOL, PRINT = 0, 8, 16, 24, 32, 40, 48
-    CODE, CODE_SIZE = 56, 64        # the bytes that its code takes
-    SIZE = 72
+    The first word is the address of what launches it, as in the records of all targets (`LoadedKernel.record`).
+    """
+
+    LAUNCH, ENTRY, SCRATCH, FLAGS, COST, CALLS, POOL, PRINT = 0, 8, 16, 24, 32, 40, 48, 56
+    CODE, CODE_SIZE = 64, 72        # the bytes that its code takes
+    SIZE = 80
 
 
 class Guard:
