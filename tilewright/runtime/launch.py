@@ -7,12 +7,13 @@ Tests: tests/runtime/test_launch.py.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, NoReturn
 
 from tilewright.analysis.written import Written
-from tilewright.diagnostics import MemoryFaultError
+from tilewright.diagnostics import MemoryFaultError, cut_own_frames
 from tilewright.language.options import Options
 from tilewright.runtime import knobs
 from tilewright.runtime.arguments import CPU, ELEMENTS, MOCK, Pointer
@@ -21,7 +22,7 @@ from tilewright.runtime.grid import Grid, normalise
 from tilewright.runtime.hooks import HOOKS, LazyDict
 from tilewright.runtime.resources import KernelResources, fast_memory_of
 from tilewright.runtime.specialize import Atom, Specializer
-from tilewright.targets.base import CodeObject, LoadedKernel, Target
+from tilewright.targets.base import CodeObject, LoadedKernel, NativeCode, Target
 
 WIDE_ELEMENTS = 2**30
 CUDA = "cuda"       # how the names of NVIDIA GPUs start
@@ -122,9 +123,9 @@ class KernelMetadata:
     shared: int
     written_params: tuple[str, ...]
     code: CodeObject | None = field(default=None, repr=False, compare=False)
+    backend_name: str = "cpu"
+    arch: int | str = "cpu"
 
-    backend_name: ClassVar[str] = "cpu"
-    arch: ClassVar[str] = "cpu"
     warp_size: ClassVar[int] = 32
     cluster_dims: ClassVar[tuple[int, int, int]] = (1, 1, 1)
     default_dot_input_precision: ClassVar[str] = "tf32"
@@ -154,6 +155,18 @@ class KernelMetadata:
     def triton_version(self) -> str:
         """The version that the package shows under the name `triton`."""
         return str(knobs.read("version"))
+
+
+def _fast_memory(code: CodeObject) -> int:
+    """What `metadata.shared` says: shared memory of a program on a GPU, scratch on a CPU."""
+    shared = code.metadata.get("shared")
+    return fast_memory_of(code.metadata["scratch_bytes"]) if shared is None else int(shared)
+
+
+def _backend(code: CodeObject) -> tuple[str, int | str]:
+    """The target in triton's terms: its backend and architecture."""
+    capability = code.metadata.get("capability")
+    return ("cpu", "cpu") if capability is None else ("cuda", int(capability.rstrip("af")))
 
 
 class Stages(Mapping[str, str]):
@@ -190,10 +203,14 @@ class CompiledKernel(KernelResources):
         names = specializer.slot_names(atoms)
         self.metadata = KernelMetadata(
             name, code.target, options.num_warps, options.num_stages, options.num_ctas, options.maxnreg,
-            options.debug, options.enable_fp_fusion, fast_memory_of(code.metadata["scratch_bytes"]),
-            tuple(names[i] for i in sorted(written.params)), code)
+            options.debug, options.enable_fp_fusion, _fast_memory(code),
+            tuple(names[i] for i in sorted(written.params)), code, *_backend(code))
+        self.n_regs = code.metadata.get("registers", self.n_regs)
+        self.n_spills = code.metadata.get("spill_bytes", self.n_spills)
+        self.n_max_threads = code.metadata.get("threads", self.n_max_threads)
         self._names = names
         self._loaded: LoadedKernel = target.load(code)
+        weakref.finalize(self, HOOKS.unloaded, code.name, code.binary).atexit = False
         self._specializer = specializer
         self._atoms = atoms
 
@@ -236,7 +253,11 @@ class CompiledKernel(KernelResources):
         """The address by which native launchers know the code; 0 if they cannot launch it."""
         return self._loaded.record
 
-    def failure(self, grid: Grid, frame: int) -> Exception:
+    def make_launchable(self, native: NativeCode) -> None:
+        """Get ready for native launchers."""
+        self._loaded.make_launchable(native)
+
+    def failure(self, grid: Grid, frame: int) -> BaseException:
         """The error of a native launch that failed; see `LoadedKernel.failure`."""
         error = self._loaded.failure(grid, frame)
         return self._explained(error, grid) if isinstance(error, MemoryFaultError) else error
@@ -246,8 +267,14 @@ class CompiledKernel(KernelResources):
         return explained(error, self.code, grid)
 
     def __getitem__(self, grid: Any) -> Any:
-        sizes = normalise(self.name, grid, None)
-        return lambda *args: self._launch_again(sizes, args)
+        def launch(*args: Any) -> CompiledKernel:
+            try:
+                return self._launch_again(normalise(self.name, grid, None), args)
+            except BaseException as error:
+                cut_own_frames(error)
+                raise
+
+        return launch
 
     def _launch_again(self, grid: Grid, args: Sequence[Any]) -> CompiledKernel:
         """Launch with all arguments, compile-time ones included; they have to be those it was compiled for."""

@@ -14,13 +14,19 @@ Before: nothing.  After: as for `FunctionWriter`.  Tests: tests/targets/cpu/test
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from tilewright.targets.llvm.text import FunctionWriter, ModuleWriter
 from tilewright.targets.llvm.types import I1, I64, Type, Value, constant, integer_value
 
+Result = TypeVar("Result")
+
+_LEAST_CHAIN = 10       # instructions; of shorter ones a processor sees enough by itself
+_LEAVES = re.compile(r"\s*(br |ret |\w+:)")
+_DEFINED = re.compile(r"\s*(%\w+) = ")
 _NAME = re.compile(r"%[A-Za-z_][\w.]*")
 _STAYS = ("load ", "phi ", "alloca", "cmpxchg", "atomicrmw", "freeze")
 _TOUCHES_MEMORY = re.compile(r"@llvm\.masked\.|\bcall void ")
@@ -112,6 +118,23 @@ class Code(FunctionWriter):
         if value.name.startswith("%"):
             self._depth[value.name] = min(self._depth.get(value.name, 0), self.depth)
         return value
+
+    def interleaved(self, parts: Iterable[Callable[[], Result]]) -> list[Result]:
+        """The results of `parts`, straight code that does the same to different elements, whose lines are mixed.
+
+        Long chains of dependent instructions one after the other fill a processor's window of some hundred
+        instructions with few of them: mixed, more make progress at once.
+        """
+        results: list[Result] = []
+        chunks: list[list[str]] = []
+        start = end = len(self._lines)
+        for part in parts:
+            results.append(part())
+            chunks.append(self._lines[end:])
+            end = len(self._lines)
+        if len(chunks) > 1 and len(chunks[0]) >= _LEAST_CHAIN and _are_alike(chunks):
+            self._lines[start:] = _mixed(chunks)
+        return results
 
     # --- structure
 
@@ -255,3 +278,30 @@ class Code(FunctionWriter):
             return self.icmp(predicate, a, b)
         return constant(I1, {"slt": x < y, "sle": x <= y, "sgt": x > y, "sge": x >= y, "eq": x == y,
                              "ne": x != y}[predicate])
+
+
+def _are_alike(chunks: Sequence[Sequence[str]]) -> bool:
+    """Whether all are straight and write at the same places, so that mixed they write in the same order."""
+    if any(_LEAVES.match(line) for chunk in chunks for line in chunk):
+        return False
+    writes = [[k for k, line in enumerate(chunk) if not _DEFINED.match(line)] for chunk in chunks]
+    return all(len(chunk) == len(chunks[0]) for chunk in chunks) and all(w == writes[0] for w in writes)
+
+
+def _mixed(chunks: Sequence[Sequence[str]]) -> list[str]:
+    """The lines of `chunks` in turns; a line waits for what it takes from an earlier chunk."""
+    waiting = {found[1] for chunk in chunks for line in chunk if (found := _DEFINED.match(line))}
+    lines: list[str] = []
+    done = [0] * len(chunks)
+    while any(n < len(chunk) for n, chunk in zip(done, chunks, strict=True)):
+        for k, chunk in enumerate(chunks):
+            if done[k] == len(chunk):
+                continue
+            line = chunk[done[k]]
+            found = _DEFINED.match(line)
+            if waiting.isdisjoint(_NAME.findall(line[found.end():] if found else line)):
+                lines.append(line)
+                done[k] += 1
+                if found:
+                    waiting.discard(found[1])
+    return lines

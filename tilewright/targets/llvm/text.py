@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tilewright.targets.llvm.isa import Isa
-from tilewright.targets.llvm.types import I1, I32, I64, PTR, VOID, Type, Value, constant, poison, zero
+from tilewright.targets.llvm.types import I1, I32, I64, PTR, VOID, Type, Value, constant, float_value, poison, zero
+
+_TRIVIAL = (0.0, 1.0, -1.0)
 
 
 class ModuleWriter:
@@ -84,6 +86,7 @@ class FunctionWriter:
         self._stack_slots: list[str] = []
         self._lines: list[str] = []
         self._count = 0
+        self._quiet: set[str] = set()
         self.block = "entry"
 
     # --- names, blocks, raw instructions
@@ -98,6 +101,15 @@ class FunctionWriter:
         name = f"%v{self._count}"
         self._lines.append(f"  {name} = {text}{self.mark}")
         return Value(result, name)
+
+    def is_quiet(self, a: Value) -> bool:
+        """Whether the float `a` is known to be no signalling NaN: arithmetic gives none, memory may hold one."""
+        return a.is_constant or a.name in self._quiet
+
+    def note_quiet(self, a: Value) -> Value:
+        """Remember that the float `a` is no signalling NaN; returns it."""
+        self._quiet.add(a.name)
+        return a
 
     def do(self, text: str) -> None:
         """An instruction without a result."""
@@ -207,7 +219,9 @@ class FunctionWriter:
 
     def op(self, name: str, a: Value, b: Value) -> Value:
         """A binary instruction with both operands and the result of one type (`add`, `fmul`, `shl`, ...)."""
-        return self.emit(a.type, f"{name} {a}, {b.name}")
+        result = self.emit(a.type, f"{name} {a}, {b.name}")
+        trivial = float_value(a) in _TRIVIAL or float_value(b) in _TRIVIAL      # LLVM takes such an instruction away
+        return self.note_quiet(result) if a.type.is_float and not trivial else result
 
     def fneg(self, a: Value) -> Value:
         return self.emit(a.type, f"fneg {a}")
@@ -255,7 +269,8 @@ class FunctionWriter:
     def shuffle(self, a: Value, b: Value, lanes: Sequence[int]) -> Value:
         """Lanes of `a` then `b` picked by number; -1 is poison."""
         picks = ", ".join("i32 poison" if k < 0 else f"i32 {k}" for k in lanes)
-        return self.emit(Type(a.type.element, len(lanes)), f"shufflevector {a}, {b}, <{len(lanes)} x i32> <{picks}>")
+        result = self.emit(Type(a.type.element, len(lanes)), f"shufflevector {a}, {b}, <{len(lanes)} x i32> <{picks}>")
+        return self.note_quiet(result) if self.is_quiet(a) and self.is_quiet(b) else result
 
     def any_lane(self, mask: Value) -> Value:
         """i1: is some lane of an i1 vector (or scalar) true."""
@@ -295,7 +310,8 @@ class FunctionWriter:
     def fma(self, a: Value, b: Value, c: Value) -> Value:
         """a*b + c: fused where the machine can, else two roundings."""
         if self.isa.fma:
-            return self.intrinsic("fma", a.type, (a, b, c), (a.type,))
+            result = self.intrinsic("fma", a.type, (a, b, c), (a.type,))
+            return result if float_value(c) == 0 else self.note_quiet(result)
         return self.op("fadd", self.op("fmul", a, b), c)
 
     # --- memory
@@ -317,6 +333,10 @@ class FunctionWriter:
 
     def store(self, value: Value, pointer: Value, align: int, *, suffix: str = "") -> None:
         self._lines.append(f"  store {value}, {pointer}, align {align}{suffix}{self.mark}")
+
+    def prefetch(self, pointer: Value, level: int) -> None:
+        """Ask for the line at `pointer`, which need not be memory; `level`: 3 into the first cache, 2 the second."""
+        self.intrinsic("prefetch", VOID, (pointer, constant(I32, 0), constant(I32, level), constant(I32, 1)), (PTR,))
 
     def masked_load(self, pointer: Value, mask: Value, other: Value, align: int) -> Value:
         """Lanes of a contiguous vector where `mask`, else `other`."""

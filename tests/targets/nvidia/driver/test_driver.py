@@ -8,8 +8,11 @@ from enum import IntEnum
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
+import tilewright as tw
+import tilewright.language as tl
 from tilewright.diagnostics import OutOfResources
 from tilewright.targets.base import CodeObject
 from tilewright.targets.nvidia.driver import cuda as cuda_module
@@ -114,6 +117,41 @@ def test_a_launch_passes_the_slots_of_the_parameters_alone(driver: FakeDriver) -
     assert driver.launched == [([2**63 + 1, 7, 0x3F800000], 0)]
     assert driver.calls[-2] == ("cuLaunchKernel", "function", 5, 2, 1, 128, 1, 1, 1024, 0)
     assert driver.calls[-3:] == [("cuCtxPushCurrent", "context"), driver.calls[-2], ("cuCtxPopCurrent",)]
+
+
+class CudaArray:
+    """An array as CuPy's, whose memory is the CPU's here."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array, self.dtype = array, array.dtype
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {**self.array.__array_interface__, "version": 3}
+
+
+@tw.jit
+def double(x, out, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + offsets, 2 * tl.load(x + offsets, mask=offsets < n), mask=offsets < n)
+
+
+def test_a_launch_from_the_arguments_to_the_driver(driver: FakeDriver) -> None:
+    x, out = np.arange(10, dtype=np.float32), np.zeros(10, np.float32)
+    kernel = double[(2,)](CudaArray(x), CudaArray(out), 10, BLOCK=8)
+    assert driver.launched == [([x.ctypes.data, out.ctypes.data, 10], 0)]
+    assert kernel.metadata.backend_name == "cuda" and kernel.metadata.arch == 90
+    assert kernel.metadata.num_warps == 4 and "ptx" in kernel.asm and kernel.n_max_threads == 128
+    double[(2,)](CudaArray(x), CudaArray(out), 10, BLOCK=8)
+    assert len(driver.launched) == 2
+    double[(2,)](x, out, 10, BLOCK=8)
+    assert (out == 2 * x).all() and len(driver.launched) == 2
+
+
+def test_tensors_on_two_devices(driver: FakeDriver) -> None:
+    x = np.arange(10, dtype=np.float32)
+    with pytest.raises(ValueError, match="'x' is on cuda:0, 'out' is on cpu"):
+        double[(2,)](CudaArray(x), x, 10, BLOCK=8)
 
 
 def test_a_grid_with_too_many_rows(driver: FakeDriver) -> None:
