@@ -7,6 +7,7 @@ Tests: tests/runtime/test_launch.py.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, NoReturn
@@ -21,7 +22,7 @@ from tilewright.runtime.grid import Grid, normalise
 from tilewright.runtime.hooks import HOOKS, LazyDict
 from tilewright.runtime.resources import KernelResources, fast_memory_of
 from tilewright.runtime.specialize import Atom, Specializer
-from tilewright.targets.base import CodeObject, LoadedKernel, Target
+from tilewright.targets.base import CodeObject, LoadedKernel, NativeCode, Target
 
 WIDE_ELEMENTS = 2**30
 CUDA = "cuda"       # how the names of NVIDIA GPUs start
@@ -209,6 +210,7 @@ class CompiledKernel(KernelResources):
         self.n_max_threads = code.metadata.get("threads", self.n_max_threads)
         self._names = names
         self._loaded: LoadedKernel = target.load(code)
+        weakref.finalize(self, HOOKS.unloaded, code.name, code.binary).atexit = False
         self._specializer = specializer
         self._atoms = atoms
 
@@ -250,6 +252,10 @@ class CompiledKernel(KernelResources):
     def record(self) -> int:
         """The address by which native launchers know the code; 0 if they cannot launch it."""
         return self._loaded.record
+
+    def make_launchable(self, native: NativeCode) -> None:
+        """Get ready for native launchers."""
+        self._loaded.make_launchable(native)
 
     def failure(self, grid: Grid, frame: int) -> BaseException:
         """The error of a native launch that failed; see `LoadedKernel.failure`."""
