@@ -44,7 +44,8 @@ def test_float_to_integer(to: str, mode: str) -> None:
             if np.isnan(v):
                 want.append(2**63 if bits == 64 else 0)
             else:
-                want.append(max(low, min(high, int(round_(v)) if np.isfinite(v) else (high if v > 0 else low))) % 2**bits)
+                whole = int(round_(v)) if np.isfinite(v) else (high if v > 0 else low)
+                want.append(max(low, min(high, whole)) % 2**bits)
         assert apply(f"cvt.{mode}.{to}.{source}", f"u{bits // 8}", values).tolist() == want
 
 
@@ -64,8 +65,8 @@ def test_integer_to_float(source: str, mode: str) -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_narrowing(mode: str) -> None:
     same(apply(f"cvt.{mode}.f16.f32", "f2", FLOATS), floats.round_to(FLOATS.astype("f8"), "f16", MODES[mode]))
-    same(apply(f"cvt.{mode}.f32.f64", "f4", FLOATS.astype("f8") * 1.1), floats.round_to(FLOATS.astype("f8") * 1.1, "f32",
-                                                                                        MODES[mode]))
+    wide = FLOATS.astype("f8") * 1.1
+    same(apply(f"cvt.{mode}.f32.f64", "f4", wide), floats.round_to(wide, "f32", MODES[mode]))
     if mode in ("rn", "rz"):
         got = floats.decode(apply(f"cvt.{mode}.bf16.f32", "u2", FLOATS), "bf16")
         same(got, floats.round_to(FLOATS.astype("f8"), "bf16", MODES[mode]))

@@ -145,7 +145,8 @@ def test_properties(what: str) -> None:
     assert (apply(f"testp.{what}.f32", "u2", FLOATS, predicate=True) == want).all()
 
 
-@pytest.mark.parametrize("name", ["eq", "ne", "lt", "le", "gt", "ge", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"])
+@pytest.mark.parametrize("name", ["eq", "ne", "lt", "le", "gt", "ge", "equ", "neu", "ltu", "leu", "gtu", "geu", "num",
+                                  "nan"])
 def test_comparisons(name: str) -> None:
     a, b = pairs(FLOATS)
     nan = np.isnan(a) | np.isnan(b)
