@@ -113,6 +113,20 @@ class Code(FunctionWriter):
             self._depth[value.name] = min(self._depth.get(value.name, 0), self.depth)
         return value
 
+    def reserve(self) -> Callable[[str], None]:
+        """A place here for an instruction without a result that turns out later."""
+        lines, place = self._lines, len(self._lines)
+        lines.append("")
+
+        def fill(text: str) -> None:
+            lines[place] = "  " + text
+
+        return fill
+
+    def is_outermost(self, value: Value) -> bool:
+        """Whether a scalar is known outside of every loop."""
+        return self._depth.get(value.name, 0) == 0
+
     # --- structure
 
     def counted(self, stop: int, step: int, body: Callable[[Value, tuple[Value, ...]], Sequence[Value]],

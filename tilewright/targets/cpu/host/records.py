@@ -18,6 +18,8 @@ class Frame:
 
     GRID, SCRATCH, STATUS_AT, PRINT, CANCEL_AT, POLL, COUNTDOWN, SELF = 0, 24, 32, 40, 48, 56, 64, 72
     BLOCK = 80              # a worker's own scratch block
+    ENTERED = 88            # 0 when a thread enters a launch
+    GENERATION = 96         # of the launch that a worker helped last
     STATUS = 128            # see `Status`
     CANCEL = 192            # one of `Cancel`
     DEADLINE, NEXT_CHECK, THREAD = 200, 208, 216
