@@ -89,9 +89,12 @@ def _key(walker: Walker, op: Op, value: Value) -> list[LlvmValue] | None:
 
 
 def _reads_constant_memory(walker: Walker, ops: Sequence[Op]) -> bool:
-    """Whether nothing that the loads among `ops` read changes during a launch, as far as this kernel is concerned."""
+    """Whether what the loads among `ops` read stays during a launch.
+
+    A kernel that waits for a flag may be told by it that another launch has written its operands.
+    """
     everything = list(ops_in(walker.kernel.module.entry.body))
-    if any(o.row.effects & Effect.ORDERS or walker.waits(o) for o in everything):
+    if any(map(walker.waits, everything)):
         return False
     writes = [o.operands[0] for o in everything if o.row.effects & Effect.WRITES]
     return not any(walker.aliases.may_meet(o.operands[0], w) for o in ops if o.name == "load" for w in writes)
@@ -128,9 +131,9 @@ class _Panel:
         """A new panel in scratch that is never given back."""
         stride = -(-size // 64) * 64
         flags = slots + 3
-        head = kernel.scratch.take(8 * (flags + (slots + 1) * len(key)))
+        head = kernel.scratch.take_apart(8 * (flags + (slots + 1) * len(key)))
         kernel.panels.append((head, flags))
-        return _Panel(kernel, slots, stride, kernel.scratch.take(slots * stride), head, key)
+        return _Panel(kernel, slots, stride, kernel.scratch.take_apart(slots * stride), head, key)
 
     def _word(self, index: LlvmValue | int) -> LlvmValue:
         code = self.kernel.code

@@ -102,6 +102,12 @@ class Product:
         return self.code.gep(matrix.address, self.code.fold(
             "add", self.code.fold("mul", row, matrix.stride), offset), Type("i8"))
 
+    def _rows(self, matrix: Matrix, row: LlvmValue, offset: LlvmValue, count: int) -> list[LlvmValue]:
+        """Addresses of the bytes at `offset` in a row and those below it."""
+        first = self._at(matrix, row, offset)
+        return [first, *(self.code.gep(first, self.code.fold("mul", constant(LLVM_I64, r), matrix.stride), Type("i8"))
+                         for r in range(1, count))]
+
     def _columns_at(self, column: LlvmValue, size: int) -> LlvmValue:
         return self.code.fold("mul", column, constant(LLVM_I64, size))
 
@@ -135,10 +141,9 @@ class Product:
         """A block of `height` rows by `vectors` vectors, over the whole depth; `offsets` are subtracted."""
         code, scheme, size = self.code, self.scheme, self.scheme.total.bytes
         t = Type(self.element.element, width if width > 1 else 0)
-        rows = [code.fold("add", row, constant(LLVM_I64, r)) for r in range(height)]
-        cells = [code.gep(self._at(self.total, r, self._columns_at(column, size)), v * width * size, Type("i8"))
-                 for r in rows for v in range(vectors)]
-        left = [self._at(self.a, r, constant(LLVM_I64, 0)) for r in rows]
+        lines = self._rows(self.total, row, self._columns_at(column, size), height)
+        cells = [code.gep(line, v * width * size, Type("i8")) for line in lines for v in range(vectors)]
+        left = self._rows(self.a, row, constant(LLVM_I64, 0), height)
         read = self._right(column, vectors, width)
 
         def run(k: LlvmValue, sums: tuple[LlvmValue, ...]) -> Sequence[LlvmValue]:

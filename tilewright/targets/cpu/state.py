@@ -75,6 +75,12 @@ class Scratch:
         self.size = start + size
         return start
 
+    def take_apart(self, size: int) -> int:
+        """The offset of `size` bytes that no buffer shares at any time, 64-aligned; they are never given back."""
+        start = self.size
+        self.size += -(-size // _ALIGN) * _ALIGN
+        return start
+
     def give(self, offset: int, size: int) -> None:
         """Free what `take(size)` gave."""
         end = offset + -(-size // _ALIGN) * _ALIGN

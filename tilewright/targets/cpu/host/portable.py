@@ -1,8 +1,8 @@
 """Loading and launching CPU kernels anywhere Python runs: llvmlite's loader and Python threads.
 
 A kernel is `void entry(ptr slots, i64 first, i64 last, ptr context)` and runs the programs first..last-1.  The
-context is 16 words: grid x, y, z; scratch; status; print callback; cancel word; the rest is reserved.  Word 11 is 0 when
-a thread enters a launch, and the kernel's after that: what is in scratch is of that launch unless it is 0.
+context is 16 words: grid x, y, z; scratch; status; print callback; cancel word; the rest is reserved.  Word 11 is 0
+when a thread enters a launch, and the kernel's after that: scratch may hold something of that launch unless it is 0.
 Before: a `CodeObject` of the cpu target.  After `launch`: every program has run, or an error has been raised and no
 thread is in the kernel any more.  Any number of Python threads may launch at once.
 Tests: tests/targets/cpu_host/.
