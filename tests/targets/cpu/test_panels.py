@@ -44,7 +44,7 @@ def grid_product(t=F32, acc=F32, across=False, turned=False, written=False, chan
             return [b.op("dot", left, right, total)]
         start = b.const(0.0 if acc.is_float else 0, acc, (M, N))
         if busy:
-            e = b.op("exp", b.load(b.at(x, b.iota(512))))
+            e = b.op("exp", b.load(b.at(x, b.iota(4096))))
             start = b.like(b.mul(b.op("sub_f", b.max(e, 0), b.sum(e, 0)), b.const(0.0, F32)), start)
         (total,) = b.for_(0, depth, 1, [start], step)
         b.store(b.at(o, b.add(b.mul(b.col(i), width), b.row(j))), total)
