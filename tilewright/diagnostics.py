@@ -100,6 +100,13 @@ class CompilationError(TritonError):
         self.line_text = line_text
         super().__init__(message)
 
+    source_line_count_max_in_message = 12       # triton's limit; the message here shows the one guilty line
+
+    @property
+    def error_message(self) -> str:
+        """The bare text, under triton's name."""
+        return self.message
+
     def __str__(self) -> str:
         return render(self.message, self.location, self.line_text)
 
@@ -196,11 +203,40 @@ class OutOfBoundsError(TritonError, IndexError):
         self.bad, self.kernel, self.program, self.location = bad, kernel, program, location
         self.argument, self.index, self.elements = bad.argument, bad.index, bad.elements
         lane = f"tile element {list(bad.lane)} of " if bad.lane else ""
-        super().__init__(render(f"{kernel}: {bad} ({lane}program {program}); if that element is not wanted, give the "
-                                "access a mask that is false there: mask=offsets < n", location))
+        cure = ("if that element is not wanted, give the access a mask that is false there: mask=offsets < n; if it "
+                f"belongs to a larger tensor that {bad.argument!r} is a view of, pass that tensor, or launch within "
+                "knobs.scope(check_bounds=False)")
+        super().__init__(render(f"{kernel}: {bad} ({lane}program {program}); {cure}", location))
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.bad, self.kernel, self.program, self.location)
+
+
+class MemoryFaultError(TritonError):
+    """A compiled kernel touched an address that the process does not have: a segmentation fault, caught.
+
+    Bounds tests find most such accesses before they happen; this is left to kernels compiled without them
+    (`TILEWRIGHT_CHECK_BOUNDS=0`), to pointers that come out of memory, and to tensors whose memory has gone.
+    `kernel`, `address`, `program` (id along x, y, z), and where it could be found out `what` (the access), `bad`,
+    `argument`, `index` and `location`.  What the launch stored before is in memory.
+    """
+
+    def __init__(self, kernel: str, address: int, program: tuple[int, int, int], what: str = "",
+                 bad: BadAccess | None = None, location: Location | None = None) -> None:
+        self.kernel, self.address, self.program = kernel, address, program
+        self.what, self.bad, self.location = what, bad, location
+        self.argument = None if bad is None else bad.argument
+        self.index = None if bad is None else bad.index
+        self.slots: tuple[int, ...] = ()        # of the launch, for who looks for the access
+        lane = f"tile element {list(bad.lane)} of " if bad is not None and bad.lane else ""
+        told = f"{kernel}: memory fault at address {address:#x}{', ' if what else ''}{what} ({lane}program {program})"
+        cure = ("launch it with check=True, which tests every access" if bad is None else
+                "give the access a mask that is false there (mask=offsets < n), and leave the tests of bounds on "
+                "(TILEWRIGHT_CHECK_BOUNDS), which find it before anything is written")
+        super().__init__(f"{render(told, location)}\nlikely cure: {cure}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.kernel, self.address, self.program, self.what, self.bad, self.location)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from tilewright.computed import computed
 from tilewright.diagnostics import Location, SourceNotFoundError
 from tilewright.language.constexpr import constexpr
 from tilewright.language.source_text import found_text, is_in_no_file
-from tilewright.language.types import const, pointer_type
+from tilewright.language.types import const, dtype, pointer_type
 
 Name = str | int
 
@@ -65,6 +65,11 @@ class Param:
     def num(self) -> int:
         """The index, under triton's name."""
         return self.index
+
+    @property
+    def annotation_type(self) -> str:
+        """The type text that the annotation fixes (`i32`, `u1`), empty where it fixes none."""
+        return str(self.annotation) if isinstance(self.annotation, dtype) else ""
 
     @property
     def is_const(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +28,11 @@ class CodeObject:
     texts: Mapping[str, str] = field(default_factory=dict)
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
+    def hash(self) -> str:
+        """A text that is equal for equal code."""
+        import hashlib  # loads a large library that most processes do not need
+        return hashlib.sha256(self.name.encode() + self.binary).hexdigest()
+
 
 class LoadedKernel(ABC):
     """Machine code in memory.  `record` is the address by which native launchers know it, 0 if they cannot."""
@@ -47,6 +53,24 @@ class LoadedKernel(ABC):
         (equal if it reaches none).  On a CPU the call returns when all programs have ended; a failed `device_assert`
         is raised as `KernelAssertionError`, an access that leaves its argument's extent as `OutOfBoundsError`.
         """
+
+
+class MemoryCopy(ABC):
+    """Bytes of a target's memory as they were when it was made."""
+
+    @abstractmethod
+    def restore(self) -> None:
+        """Put them back, before what is launched from now on."""
+
+
+class HostCopy(MemoryCopy):
+    """A copy in the CPU's memory of bytes there."""
+
+    def __init__(self, address: int, size: int) -> None:
+        self._address, self._data = address, ctypes.string_at(address, size)
+
+    def restore(self) -> None:
+        ctypes.memmove(self._address, self._data, len(self._data))
 
 
 class Target(ABC):
@@ -79,6 +103,18 @@ class Target(ABC):
     @abstractmethod
     def load(self, code: CodeObject) -> LoadedKernel:
         """Map the code into this process."""
+
+    def read(self, address: int, size: int) -> bytes:
+        """`size` bytes of the memory that the target's kernels work on, after all launches."""
+        return ctypes.string_at(address, size)
+
+    def write(self, address: int, data: bytes) -> None:
+        """Put bytes into that memory, after all launches."""
+        ctypes.memmove(address, data, len(data))
+
+    def copy(self, address: int, size: int) -> MemoryCopy:
+        """A copy of bytes of that memory, kept there."""
+        return HostCopy(address, size)
 
     listings: tuple[str, ...] = ()      # texts that `listing` makes when somebody asks, such as assembly
 

@@ -8,7 +8,8 @@ from tilewright.ir import fp
 from tilewright.ir.ops.attributes import Rmw
 from tilewright.language.options import Options
 from tilewright.passes.manager import run_passes
-from tilewright.targets.cpu.panels import ENTERED, FORGET
+from tilewright.targets.cpu.host.records import WORD, Frame
+from tilewright.targets.cpu.panels import FORGET
 
 M, N, K = 32, 32, 16        # of a tile
 
@@ -17,12 +18,10 @@ def tile(b, p, i, j, stride):
     return b.load(b.at(p, b.add(b.mul(b.col(i), stride), b.row(j))))
 
 
-def grid_product(t=F32, acc=F32, across=False, turned=False, written=False, change=None, disjoint=True,
-                 busy=False):
+def grid_product(t=F32, acc=F32, across=False, turned=False, written=False, change=None, disjoint=True):
     """o = x @ y by program `pid`: rows are numbered fastest, or columns if `across`; `y` is read turned if asked.
 
-    `written`: the kernel stores into `y` too, after the product.  `change` is applied to the right tile.  `busy`: other
-    tiles are in scratch before the product.
+    `written`: the kernel stores into `y` too, after the product.  `change` is applied to the right tile.
     """
     def body(b, x, y, o, rows, columns, depth):
         pid = b.pid()
@@ -42,11 +41,7 @@ def grid_product(t=F32, acc=F32, across=False, turned=False, written=False, chan
                 right = tile(b, y, kk, j, width)
             right = right if change is None else change(b, right, k, n)
             return [b.op("dot", left, right, total)]
-        start = b.const(0.0 if acc.is_float else 0, acc, (M, N))
-        if busy:
-            e = b.op("exp", b.load(b.at(x, b.iota(4096))))
-            start = b.like(b.mul(b.op("sub_f", b.max(e, 0), b.sum(e, 0)), b.const(0.0, F32)), start)
-        (total,) = b.for_(0, depth, 1, [start], step)
+        (total,) = b.for_(0, depth, 1, [b.const(0.0 if acc.is_float else 0, acc, (M, N))], step)
         b.store(b.at(o, b.add(b.mul(b.col(i), width), b.row(j))), total)
         if written:
             b.store(b.at(y, pid), b.const(0.0 if t.is_float else 0, t))
@@ -67,7 +62,15 @@ def arguments(t, acc, rows, columns, depth, turned=False, seed=0):
 
 
 def test_no_other_tile_shares_the_memory():
-    both(grid_product(busy=True), (6,), arguments(F32, F32, 6, 1, 3))
+    """An earlier tile of each program has been in scratch, and its bytes are free when the product comes."""
+    def body(b, x, y, o):
+        i, j, k = b.add(b.mul(b.pid(), M), b.iota(M)), b.iota(N), b.iota(K)
+        e = b.op("exp", b.load(b.at(x, b.iota(2048))))
+        start = b.mul(b.op("sub_f", b.max(e, 0), b.sum(e, 0)), b.const(0.0, F32))
+        b.store(b.at(o, b.add(b.mul(b.col(i), N), b.row(j))),
+                b.op("dot", tile(b, x, i, k, K), tile(b, y, k, j, N), b.splat(start, (M, N))))
+    x, y, o = arguments(F32, F32, 5, 1, 1)[:3]
+    both(kernel([(s, ptr(F32)) for s in "xyo"], body), (5,), [x, y, o])
 
 
 @pytest.mark.parametrize("across", [False, True])
@@ -120,7 +123,7 @@ class Context:
         self.loaded.entry(self.slots.ctypes.data, first, last, self.words.ctypes.data)
 
     def enter(self):
-        self.words[ENTERED] = 0
+        self.words[Frame.ENTERED // WORD] = 0
 
 
 @pytest.mark.parametrize("turned", [False, True])

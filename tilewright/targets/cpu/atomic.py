@@ -19,9 +19,9 @@ from tilewright.targets.cpu.evaluate import Evaluator, Index
 from tilewright.targets.cpu.fuse import Walker
 from tilewright.targets.cpu.lanes import Lane, vector
 from tilewright.targets.cpu.nest import Nest
-from tilewright.targets.cpu.rules import rule_of
 from tilewright.targets.cpu.state import Buffer
 from tilewright.targets.llvm import convert
+from tilewright.targets.llvm.elementwise import rule_of
 from tilewright.targets.llvm.types import I64, Type, constant, zero
 from tilewright.targets.llvm.types import Value as LlvmValue
 

@@ -14,13 +14,19 @@ Before: nothing.  After: as for `FunctionWriter`.  Tests: tests/targets/cpu/test
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from tilewright.targets.llvm.text import FunctionWriter, ModuleWriter
 from tilewright.targets.llvm.types import I1, I64, Type, Value, constant, integer_value
 
+Result = TypeVar("Result")
+
+_LEAST_CHAIN = 10       # instructions; of shorter ones a processor sees enough by itself
+_LEAVES = re.compile(r"\s*(br |ret |\w+:)")
+_DEFINED = re.compile(r"\s*(%\w+) = ")
 _NAME = re.compile(r"%[A-Za-z_][\w.]*")
 _STAYS = ("load ", "phi ", "alloca", "cmpxchg", "atomicrmw", "freeze")
 _TOUCHES_MEMORY = re.compile(r"@llvm\.masked\.|\bcall void ")
@@ -62,7 +68,7 @@ class Code(FunctionWriter):
     def here(self, result: Type, text: str) -> Value:
         """An instruction that is neither moved nor shared."""
         name = self.fresh()
-        self._lines.append(f"  {name} = {text}")
+        self._lines.append(f"  {name} = {text}{self.mark}")
         return Value(result, name)
 
     def shared_load(self, text: str, result: Type, floor: int) -> Value:
@@ -83,7 +89,7 @@ class Code(FunctionWriter):
         self._count += 1
         value = Value(result, f"%v{self._count}")
         self._depth[value.name] = depth
-        self._levels[depth].lines.append(f"  {value.name} = {text}")
+        self._levels[depth].lines.append(f"  {value.name} = {text}{self.mark}")
         self._levels[depth].known[text] = value
         return value
 
@@ -115,17 +121,34 @@ class Code(FunctionWriter):
 
     def reserve(self) -> Callable[[str], None]:
         """A place here for an instruction without a result that turns out later."""
-        lines, place = self._lines, len(self._lines)
+        lines, place, mark = self._lines, len(self._lines), self.mark
         lines.append("")
 
         def fill(text: str) -> None:
-            lines[place] = "  " + text
+            lines[place] = "  " + text + mark
 
         return fill
 
     def is_outermost(self, value: Value) -> bool:
         """Whether a scalar is known outside of every loop."""
         return self._depth.get(value.name, 0) == 0
+
+    def interleaved(self, parts: Iterable[Callable[[], Result]]) -> list[Result]:
+        """The results of `parts`, straight code that does the same to different elements, whose lines are mixed.
+
+        Long chains of dependent instructions one after the other fill a processor's window of some hundred
+        instructions with few of them: mixed, more make progress at once.
+        """
+        results: list[Result] = []
+        chunks: list[list[str]] = []
+        start = end = len(self._lines)
+        for part in parts:
+            results.append(part())
+            chunks.append(self._lines[end:])
+            end = len(self._lines)
+        if len(chunks) > 1 and len(chunks[0]) >= _LEAST_CHAIN and _are_alike(chunks):
+            self._lines[start:] = _mixed(chunks)
+        return results
 
     # --- structure
 
@@ -140,15 +163,15 @@ class Code(FunctionWriter):
         index = Value(I64, self.fresh("i"))
         values = tuple(Value(v.type, self.fresh("c")) for v in carried)
         results = tuple(body(index, values))
-        following, again, latch = self.fresh("n"), self.fresh("t"), self.block
+        following, again, latch, mark = self.fresh("n"), self.fresh("t"), self.block, self.mark
         inner = self._pop()
-        self._lines += [f"  br label %{head}", f"{head}:",
+        self._lines += [f"  br label %{head}{mark}", f"{head}:",
                         f"  {index.name} = phi i64 [ 0, %{entry} ], [ {following}, %{latch} ]"]
         self._phis(values, carried, entry, results, latch)
         self._lines += inner
-        self._lines += [f"  {following} = add nuw nsw i64 {index.name}, {step}",
-                        f"  {again} = icmp ult i64 {following}, {stop}",
-                        f"  br i1 {again}, label %{head}, label %{leave}"]
+        self._lines += [f"  {following} = add nuw nsw i64 {index.name}, {step}{mark}",
+                        f"  {again} = icmp ult i64 {following}, {stop}{mark}",
+                        f"  br i1 {again}, label %{head}, label %{leave}{mark}"]
         self.place(leave)
         return tuple(self.export(r) for r in results)
 
@@ -179,9 +202,9 @@ class Code(FunctionWriter):
         results = tuple(body(values))
         latch = self.block
         inner = self._pop()
-        self._lines += [f"  br label %{head}", f"{head}:"]
+        self._lines += [f"  br label %{head}{self.mark}", f"{head}:"]
         self._phis(values, carried, entry, results, latch)
-        self._lines += [*inner, f"  br label %{head}"]
+        self._lines += [*inner, f"  br label %{head}{self.mark}"]
         self.place(leave)
         return tuple(self.export(v) for v in values)
 
@@ -204,7 +227,7 @@ class Code(FunctionWriter):
             results = tuple(way())
             ends.append((results, self.block))
             inner = self._pop()
-            self._lines += [f"{label}:", *inner, f"  br label %{join}"]
+            self._lines += [f"{label}:", *inner, f"  br label %{join}{self.mark}"]
         self.place(join)
         if orelse is None:
             return ()
@@ -218,7 +241,7 @@ class Code(FunctionWriter):
         self._push(out, barrier=True)
         record()
         inner = self._pop()
-        self._lines += [f"{out}:", *inner, "  ret void"]
+        self._lines += [f"{out}:", *inner, f"  ret void{self.mark}"]
         self.place(on)
 
     # --- integers with constants folded (the pass pipeline is skipped)
@@ -269,3 +292,30 @@ class Code(FunctionWriter):
             return self.icmp(predicate, a, b)
         return constant(I1, {"slt": x < y, "sle": x <= y, "sgt": x > y, "sge": x >= y, "eq": x == y,
                              "ne": x != y}[predicate])
+
+
+def _are_alike(chunks: Sequence[Sequence[str]]) -> bool:
+    """Whether all are straight and write at the same places, so that mixed they write in the same order."""
+    if any(_LEAVES.match(line) for chunk in chunks for line in chunk):
+        return False
+    writes = [[k for k, line in enumerate(chunk) if not _DEFINED.match(line)] for chunk in chunks]
+    return all(len(chunk) == len(chunks[0]) for chunk in chunks) and all(w == writes[0] for w in writes)
+
+
+def _mixed(chunks: Sequence[Sequence[str]]) -> list[str]:
+    """The lines of `chunks` in turns; a line waits for what it takes from an earlier chunk."""
+    waiting = {found[1] for chunk in chunks for line in chunk if (found := _DEFINED.match(line))}
+    lines: list[str] = []
+    done = [0] * len(chunks)
+    while any(n < len(chunk) for n, chunk in zip(done, chunks, strict=True)):
+        for k, chunk in enumerate(chunks):
+            if done[k] == len(chunk):
+                continue
+            line = chunk[done[k]]
+            found = _DEFINED.match(line)
+            if waiting.isdisjoint(_NAME.findall(line[found.end():] if found else line)):
+                lines.append(line)
+                done[k] += 1
+                if found:
+                    waiting.discard(found[1])
+    return lines

@@ -37,7 +37,8 @@ def lower(walker: Walker, op: Op) -> None:
     left = _left(walker, op, scheme)
     right = _right(walker, op, scheme)
     direct = element_of(acc.type) == scheme.total
-    total, owned = _accumulator(walker, op, acc) if direct else (pack(walker, acc, scheme.total), True)
+    reads = {buffer.offset for buffer in (left, right) if buffer is not None}
+    total, owned = _accumulator(walker, op, acc, reads) if direct else (pack(walker, acc, scheme.total), True)
     _multiply(walker, op, left, right, total, scheme)
     for value, buffer in ((a, left), (b, right)):
         if buffer is not None and buffer.start is None and buffer is not walker.kernel.bindings[value]:
@@ -139,20 +140,23 @@ def _in_place(walker: Walker, a: Value, scheme: Scheme) -> bool:
     return steps is not None and steps[1] == 1
 
 
-def _accumulator(walker: Walker, op: Op, acc: Value) -> tuple[Buffer, bool]:
-    """A buffer that holds `acc` and may be overwritten, and whether the result will own it."""
+def _accumulator(walker: Walker, op: Op, acc: Value, reads: set[int]) -> tuple[Buffer, bool]:
+    """A buffer that holds `acc` and may be overwritten, and whether the result will own it.
+
+    `reads` are the offsets of the buffers that the product reads meanwhile.
+    """
     kernel, plan = walker.kernel, walker.plan
     place = plan.places[op]
     binding = kernel.bindings[acc]
     last = plan.last_use(acc, place.block) <= place.index and acc not in op.operands[:2]
-    if isinstance(binding, Buffer) and last:
+    if isinstance(binding, Buffer) and last and binding.offset not in reads:
         taken = walker.disown(acc)
         if taken is not None:
             return taken, True
         if acc in place.block.args:
             return binding, False
     target = _destination(walker, op)
-    if target is not None:
+    if target is not None and target.offset not in reads:
         walker.keep([acc], [target])
         return target, False
     buffer = kernel.new_buffer(acc.type)

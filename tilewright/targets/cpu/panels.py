@@ -9,7 +9,7 @@ Only slot 0 is used while neighbours do not share their tiles, since it stays in
 uses all slots if its first tile is that of the run before, or if the last two runs with equal first tiles did so.
 (Measured on 2026-11-30, Xeon of 2 MiB L2, one thread, fp32 1024^3 in tiles of 64x64x32: 126 Gflop/s without, 147 with.)
 
-What scratch remembers is of one launch: `forget` clears the panels' states when a thread enters a launch, which word 11
+What scratch remembers is of one launch: `forget` clears the panels' states when a thread enters a launch, which a word
 of the context tells it (`host.portable`).
 Before: see `fuse`.  After: a buffer that holds the packed tile.  Tests: tests/targets/cpu/test_panels.py.
 """
@@ -25,12 +25,12 @@ from tilewright.ir.types import Tile
 from tilewright.ir.walk import ops_in
 from tilewright.targets.cpu.code import Code
 from tilewright.targets.cpu.fuse import Walker
+from tilewright.targets.cpu.host.records import WORD, Frame
 from tilewright.targets.cpu.state import Buffer, Kernel, Virtual
 from tilewright.targets.llvm.text import ModuleWriter
 from tilewright.targets.llvm.types import I1, I64, PTR, Type, constant
 from tilewright.targets.llvm.types import Value as LlvmValue
 
-ENTERED = 11                # word of the context: 0 until a thread has entered the launch
 _PANEL_BYTES = 1 << 19      # half of the second cache of today's processors
 _MOST_SLOTS = 128
 _MOST_WORDS = 8             # of a key
@@ -196,11 +196,11 @@ def write_forget(writer: ModuleWriter, kernel: Kernel) -> None:
     """The function `FORGET(ptr context)`, which clears the panels' states once a thread and launch."""
     f = writer.function(FORGET, [("context", PTR)], linkage="internal", attributes="nounwind noinline")
     (context,) = f.params
-    entered = f.gep(context, ENTERED, I64)
+    entered = f.gep(context, Frame.ENTERED // WORD, I64)
 
     def clear() -> tuple[LlvmValue, ...]:
         f.store(constant(I64, 1), entered, 8)
-        scratch = f.load(f.gep(context, 3, PTR), PTR, 8)
+        scratch = f.load(f.gep(context, Frame.SCRATCH // WORD, PTR), PTR, 8)
         for head, count in kernel.panels:
             start = f.gep(scratch, head, Type("i8"))
 

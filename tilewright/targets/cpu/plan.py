@@ -34,8 +34,13 @@ def unrolling(ops: Iterable[Op]) -> int:
 
     Four hide the latency of loads; long computations have parallelism enough and would only grow the code.
     """
-    work = sum(cost for op in ops if (cost := _COSTS.get(op.name, 0)))
-    return 4 if work < 5 else 2 if work < 20 else 1
+    total = work(ops)
+    return 4 if total < 5 else 2 if total < 20 else 1
+
+
+def work(ops: Iterable[Op]) -> int:
+    """What the dear ones among `ops` cost an element."""
+    return sum(_COSTS.get(op.name, 0) for op in ops)
 
 
 @dataclass(slots=True)

@@ -19,6 +19,7 @@ from tilewright.ir.node import Module, Op, Value
 from tilewright.ir.types import Element, Tile, Type
 from tilewright.targets.cpu.code import Code
 from tilewright.targets.cpu.lanes import Lane, uniform
+from tilewright.targets.llvm.lines import LineTable
 from tilewright.targets.llvm.types import I8, PTR
 from tilewright.targets.llvm.types import Value as LlvmValue
 
@@ -138,12 +139,17 @@ class Kernel:
         self.scratch_base = self.context_word(3, PTR)
         self.checks_bounds = True
         self.tested: set[Op] = set()    # accesses that have been tested on every way to where we are (`extents`)
+        self.lines: LineTable | None = None     # None: nobody wants to know the user's lines
         self.program: tuple[LlvmValue, ...] = ()       # index along x, y, z as i64, and the linear index
 
     def context_word(self, index: int, t: Any) -> LlvmValue:
         """A word of the launch's context (the contract is in `targets.cpu.host.portable`)."""
         return self.code.shared_load(
             f"load {t}, {self.code.gep(self.context, index, t if str(t) == 'i64' else PTR)}, align 8", t, 0)
+
+    def mark(self, op: Op) -> str:
+        """What ends the instructions of `op`: its line, if lines are wanted."""
+        return "" if self.lines is None else self.lines.mark(op.loc)
 
     def scalar(self, value: Value) -> Lane:
         """The binding of a scalar."""

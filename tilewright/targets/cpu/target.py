@@ -36,19 +36,20 @@ class CpuTarget(Target):
     """This machine's CPU, what `cpu` names of it (see `machines`), or another `machine`, for which it only compiles.
 
     `compiler` runs LLVM; by default that is a child process, which all targets share.  `host` is the kind
-    of host that runs kernels (see `host.choice`), which stops them after `timeout_s` (0: never) and keeps its own
-    machine code in `store`.
+    of host that runs kernels (see `host.choice`), which stops them after `timeout_s` (0: never), catches their memory
+    faults if it can, keeps its own machine code in `store`, and tells Linux's perf of code as `perf` says.
     """
 
     name = "cpu"
 
     def __init__(self, machine: Machine | None = None, threads: int | None = None,
                  compiler: Compiler | None = None, host: str = "", timeout_s: float = 0.0,
-                 store: ObjectStore | None = None, cpu: str = "") -> None:
+                 store: ObjectStore | None = None, cpu: str = "", catches_faults: bool = True,
+                 perf: str = "") -> None:
         self._machine = machine
         self._cpu = cpu
         self._given_compiler = compiler
-        self._host_settings = (host, threads, timeout_s, store)
+        self._host_settings = (host, threads, timeout_s, store, catches_faults, perf)
 
     @computed
     def _compiler(self) -> Compiler:
@@ -82,7 +83,8 @@ class CpuTarget(Target):
 
     def compile(self, module: Module, options: Options) -> CodeObject:
         from tilewright.targets.cpu.generate import generate
-        generated = generate(module, self.machine.isa, vector_bits(self.machine), options.check_bounds)
+        generated = generate(module, self.machine.isa, vector_bits(self.machine), options.check_bounds,
+                             options.line_info)
         binary = self._compiler.compile(Request(generated.text, self.machine), module.entry_name)
         return CodeObject(self.name, module.entry_name, binary, {"llir": generated.text}, generated.metadata)
 
@@ -95,8 +97,8 @@ class CpuTarget(Target):
 
     @computed
     def _host(self) -> Host:
-        host, threads, timeout_s, store = self._host_settings
-        return make_host(host, self._compiler, threads, timeout_s, store)
+        host, threads, timeout_s, store, catches_faults, perf = self._host_settings
+        return make_host(host, self._compiler, threads, timeout_s, store, catches_faults, perf)
 
     def load(self, code: CodeObject) -> LoadedKernel:
         return self._host.load(code)

@@ -60,7 +60,7 @@ class Launchers:
         def resolve(name: str) -> int:
             return library.launch_address if name == "launch" else library.symbols(name)
 
-        image = Image(load_object(source_key(LAUNCHER_SOURCES), launcher_text, compiler, store), resolve)
+        self.image = image = Image(load_object(source_key(LAUNCHER_SOURCES), launcher_text, compiler, store), resolve)
         keep_for_ever(image)        # objects whose type is below may outlive everything here
         self._method = _Method(b"bind", image.symbols["bind"], _METH_FASTCALL, b"What kernel[grid] gives.")
         keep_for_ever(self._method)

@@ -44,18 +44,23 @@ class LinuxHost:
     """Loads kernels into this process and runs them on `threads` threads, the caller's among them.
 
     Work that seems to take less than `worth_help_ns` stays on the calling thread.  A launch that takes longer than
-    `timeout_s` is stopped; 0 is no limit.
+    `timeout_s` is stopped; 0 is no limit.  With `catches_faults` a memory fault in a kernel is an error.  `perf` is how
+    Linux's perf is told of the code (`perf.KINDS`; empty: not).
     """
 
     def __init__(self, compiler: Compiler, threads: int | None = None, worth_help_ns: int = WORTH_HELP_NS,
-                 timeout_s: float = 0.0, store: ObjectStore | None = None, library: Library | None = None) -> None:
+                 timeout_s: float = 0.0, store: ObjectStore | None = None, library: Library | None = None,
+                 catches_faults: bool = True, perf: str = "") -> None:
         usable = threads if threads is not None else len(os.sched_getaffinity(0))
         self.threads = min(usable, Pool.MOST_THREADS)
         self.timeout_s = timeout_s
+        self._perf = perf
+        self._is_debugged = False
         self._compiler = compiler
         self._store = store
+        self._catches_faults = catches_faults
         self.library = library if library is not None else Library(compiler, store)
-        memory = mmap.mmap(-1, Pool.SIZE)
+        memory = mmap.mmap(-1, Pool.SIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)    # a forked process has its own
         keep_for_ever(memory)       # threads of the pool look at it even after the host has gone
         self.pool = ctypes.addressof(ctypes.c_char.from_buffer(memory))
         for offset, value in ((Pool.THREADS, self.threads), (Pool.WORTH, worth_help_ns), (Pool.SLICE, SLICE_NS),
@@ -74,10 +79,29 @@ class LinuxHost:
     def launchers(self) -> Launchers | None:
         """What makes native launchers for this host's kernels; None where this Python does not allow for any."""
         from tilewright.targets.cpu.host.launcher import Launchers, is_supported  # by kernels launched more than once
-        return Launchers(self.library, self._compiler, self._store) if is_supported() else None
+        made = Launchers(self.library, self._compiler, self._store) if is_supported() else None
+        if made is not None:
+            self._show(made.image, self._is_debugged)
+        return made
 
     def load(self, code: CodeObject) -> LinuxKernel:
-        return LinuxKernel(self, Image(code.binary, self.library.symbols), code.metadata)
+        if self._catches_faults:
+            self.library.catch_faults()
+        image = Image(code.binary, self.library.symbols)
+        self._show(image, bool(code.metadata.get("line_info")))
+        return LinuxKernel(self, image, code.metadata)
+
+    def _show(self, image: Image, lines: bool) -> None:
+        """Tell debuggers and profilers of code, if that is wanted; of the host's own code as soon as a kernel is."""
+        if lines:
+            from tilewright.targets.cpu.host.debugger import DEBUGGER
+            self._is_debugged = True
+            DEBUGGER.add(self.library.image)
+            DEBUGGER.add(image)
+        if self._perf:
+            from tilewright.targets.cpu.host.perf import recorder
+            recorder(self._perf).add(self.library.image)
+            recorder(self._perf).add(image)
 
 
 def _forget_threads(pool: int) -> None:
@@ -102,7 +126,8 @@ class LinuxKernel(LoadedKernel):
                  | Flags.FENCE * bool(metadata.get("nontemporal")))
         self.scratch_bytes = int(metadata.get("scratch_bytes", 0))
         for offset, value in ((Kernel.ENTRY, image.symbols[str(metadata["entry"])]),
-                              (Kernel.SCRATCH, self.scratch_bytes), (Kernel.FLAGS, flags), (Kernel.POOL, host.pool)):
+                              (Kernel.SCRATCH, self.scratch_bytes), (Kernel.FLAGS, flags), (Kernel.POOL, host.pool),
+                              (Kernel.CODE, image.base), (Kernel.CODE_SIZE, image.size)):
             self._record[offset // WORD] = value
 
     @property

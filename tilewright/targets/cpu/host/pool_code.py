@@ -10,6 +10,7 @@ in the kernel any more.  Tests: tests/targets/cpu_host/test_host.py, test_linux.
 
 from __future__ import annotations
 
+from tilewright.targets.cpu.host.fault_code import FaultCode
 from tilewright.targets.cpu.host.native import Jump, Native, NativeModule
 from tilewright.targets.cpu.host.records import Cancel, Flags, Frame, Kernel, Pool
 from tilewright.targets.cpu.host.sharing_code import FUTEX_WAKE, Machine, SharingCode, call_kernel, futex
@@ -32,6 +33,10 @@ class PoolCode:
         self._stopped()
         self._release()
         self._poll()
+        if machine.catches_faults:
+            FaultCode(module)
+        else:
+            self._run_kernel()
         self._timed()
         self._solo()
         self._scratch_block()
@@ -48,6 +53,7 @@ class PoolCode:
         m.external("pthread_detach", I32, I64)
         m.external("pthread_sigmask", I32, I32, PTR, PTR)
         m.external("sigfillset", I32, PTR)
+        m.external("sigdelset", I32, PTR, I32)
         m.external("sched_getcpu", I32)
         m.external("sched_getaffinity", I32, I32, I64, PTR)
         m.external("sched_setaffinity", I32, I32, I64, PTR)
@@ -108,6 +114,14 @@ class PoolCode:
         frame, = n.params
         n.when(n.is_("eq", n.get(frame, Frame.THREAD), 0),
                lambda: n.put(frame, Frame.THREAD, n.as_int(n.call("PyEval_SaveThread"))))
+        n.end()
+
+    def _run_kernel(self) -> None:
+        """Run programs first..last-1; `fault_code` has this for processors on which it catches faults."""
+        n = self.module.function("run_kernel", [("kernel", PTR), ("slots", PTR), ("first", I64), ("last", I64),
+                                                ("context", PTR)], inline=True)
+        kernel, slots, first, last, context = n.params
+        n.call_pointer(n.get(kernel, Kernel.ENTRY, PTR), VOID, slots, first, last, context)
         n.end()
 
     def _timed(self) -> None:

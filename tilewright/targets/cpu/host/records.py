@@ -18,8 +18,9 @@ class Frame:
 
     GRID, SCRATCH, STATUS_AT, PRINT, CANCEL_AT, POLL, COUNTDOWN, SELF = 0, 24, 32, 40, 48, 56, 64, 72
     BLOCK = 80              # a worker's own scratch block
-    ENTERED = 88            # 0 when a thread enters a launch
-    GENERATION = 96         # of the launch that a worker helped last
+    PROGRAM = 88            # the program that this thread runs, or ran last
+    ENTERED = 96            # 0 when a thread enters a launch
+    GENERATION = 104        # of the launch that a worker helped last
     STATUS = 128            # see `Status`
     CANCEL = 192            # one of `Cancel`
     DEADLINE, NEXT_CHECK, THREAD = 200, 208, 216
@@ -31,11 +32,13 @@ class Status:
 
     The first is 0, or the number of a failed assertion + 1, or FIRST_ACCESS + the number of an access out of bounds;
     then its program; the number of the loop that was stopped + 1 and its program; of an access the address, and the
-    argument's lowest byte, the byte after its highest, and its pointer.
+    argument's lowest byte, the byte after its highest, and its pointer.  Of a memory fault (`FAULT`) the last four are
+    the address, the signal's number, and where the launch's slots are.
     """
 
     FAILED, PROGRAM, LOOP, LOOP_PROGRAM, ADDRESS, LOW, HIGH, POINTER = range(8)
-    FIRST_ACCESS = 1 << 32
+    SIGNAL, SLOTS = LOW, HIGH
+    FIRST_ACCESS, FAULT = 1 << 32, 1 << 40
 
 
 class Cancel:
@@ -54,6 +57,14 @@ class Kernel:
     """Offsets in a kernel's record; `COST` is the measured time of 1024 programs in ns, 0 if unknown."""
 
     ENTRY, SCRATCH, FLAGS, COST, CALLS, POOL, PRINT = 0, 8, 16, 24, 32, 40, 48
+    CODE, CODE_SIZE = 56, 64        # the bytes that its code takes
+    SIZE = 72
+
+
+class Guard:
+    """Offsets in a thread's guard: how to leave the kernel that it is in (`KERNEL`, 0 if none), and the last fault."""
+
+    STACK, RESUME, KERNEL, ADDRESS, SIGNAL = 0, 8, 16, 24, 32
     SIZE = 64
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from tilewright.targets.cpu.host.native import Jump, Native, NativeModule, Variable
 from tilewright.targets.cpu.host.records import Cancel, Flags, Frame, Kernel, Pool
-from tilewright.targets.llvm.types import I1, I32, I64, PTR, VOID, Value, constant
+from tilewright.targets.llvm.types import I1, I32, I64, PTR, Value, constant
 
 CHUNKS_EACH = 16                # chunks a participant's range is cut into
 MOST_CHUNKS = 0xFFFF            # what a range's head and tail can count
@@ -35,17 +35,19 @@ class Machine:
     gettid: int
     pause: str
     fence: str
+    catches_faults: bool        # whether `fault_code` knows this processor
 
 
 MACHINES = {
-    "x86_64": Machine(202, 186, "call void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse.sfence()"),
-    "aarch64": Machine(98, 178, "call void @llvm.aarch64.hint(i32 1)", "fence release"),
+    "x86_64": Machine(202, 186, "call void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse.sfence()", True),
+    "aarch64": Machine(98, 178, "call void @llvm.aarch64.hint(i32 1)", "fence release", False),
 }
+UNBLOCKED = (4, 7, 8, 11)       # SIGILL, SIGBUS, SIGFPE, SIGSEGV: blocked, they would end the process without a handler
 
 
 def call_kernel(n: Native, kernel: Value, slots: Value, first: Value, last: Value, context: Value) -> None:
     """Run programs first..last-1 with a context."""
-    n.call_pointer(n.get(kernel, Kernel.ENTRY, PTR), VOID, slots, first, last, context)
+    n.call("run_kernel", kernel, slots, first, last, context)
 
 
 def futex(n: Native, machine: Machine, address: Value, operation: int, number: Value, timeout: Value) -> None:
@@ -231,7 +233,7 @@ class SharingCode:
     # -- the caller's side
 
     def _start(self) -> None:
-        """Make the threads that are missing, with all signals blocked; Python's threads take those."""
+        """Make the threads that are missing, with signals blocked but their own faults; Python's threads take those."""
         n = self.module.function("start", [("pool", PTR)])
         pool, = n.params
         wanted = n.narrow(n.sub(n.get(pool, Pool.THREADS), 1), I32)
@@ -240,6 +242,8 @@ class SharingCode:
         every, before = n.f.alloca(I64, 16), n.f.alloca(I64, 16)
         thread = n.f.alloca(I64, align=8)
         n.call("sigfillset", every)
+        for signal in UNBLOCKED:
+            n.call("sigdelset", every, constant(I32, signal))
         n.call("pthread_sigmask", constant(I32, 2), every, before)
 
         def make(stop: Jump, again: Jump) -> None:
