@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn
 
 from tilewright.computed import computed
-from tilewright.diagnostics import Location, SourceNotFoundError
+from tilewright.diagnostics import Location, SourceNotFoundError, cut_own_frames
 from tilewright.language.constexpr import constexpr
 from tilewright.language.source_text import found_text, is_in_no_file
 from tilewright.language.types import const, dtype, pointer_type
@@ -127,8 +127,13 @@ class SourceFunction:
         self.__doc__ = fn.__doc__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError(f"Cannot call @triton.jit'd outside of the scope of a kernel: {self.__name__} is compiled "
-                           f"code; launch it with {self.__name__}[grid](...), or call it from a @jit function")
+        try:
+            raise RuntimeError(f"Cannot call @triton.jit'd outside of the scope of a kernel: {self.__name__} is "
+                               f"compiled code; launch it with {self.__name__}[grid](...), or call it from a @jit "
+                               "function")
+        except RuntimeError as error:
+            cut_own_frames(error)
+            raise
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.__module__}.{self.__qualname__}>"

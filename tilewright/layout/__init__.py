@@ -36,6 +36,13 @@ The files, from the ground up; each knows only those before it:
     text        layouts from IR text
     mma         fragments of the tensor cores: accumulators and operands of mma.sync and wgmma
     shared      layouts of shared memory: row-major, swizzled, the hardware's swizzles, padded
+    route       where each place of one layout finds its element in another
+    access      the instructions between registers and shared memory, and their wavefronts
+    shuffle     conversions inside a thread and inside a warp
+    exchange    conversions through shared memory, with a layout of it that has no conflicts
+    plan        the choice among all these
+    solve       labels of least cost over a graph: which layout each op runs in (numbers only)
+    reduction   how a reduction or a scan runs over registers, lanes and warps
 
 The package is integers only (NumPy holds finished tables), and knows nothing of IR, types or targets.  Everything is
 proved by application: tests/layout/ applies layouts to real tiles.
@@ -45,6 +52,7 @@ from __future__ import annotations
 
 from tilewright.layout.families import blocked, coalesced, deal
 from tilewright.layout.linear import Layout, padded_shape
+from tilewright.layout.route import own_registers
 from tilewright.layout.views import sliced
 
-__all__ = ["Layout", "blocked", "coalesced", "deal", "padded_shape", "sliced"]
+__all__ = ["Layout", "blocked", "coalesced", "deal", "own_registers", "padded_shape", "sliced"]

@@ -127,7 +127,7 @@ class Autotuner(KernelInterface):
             return self.launch_in_graph(self, grid, args, kwargs)
         if warmup:
             return self.warmup(*args, grid=grid, **kwargs)
-        named = {**dict(zip(self.arg_names, args)), **kwargs}
+        named = self._named(args, kwargs)
         if len(self.configs) == 1:
             config, tuned = self.configs[0], False
         else:
@@ -141,17 +141,26 @@ class Autotuner(KernelInterface):
 
     def warmup(self, *args: Any, grid: Any = None, **kwargs: Any) -> list[Any]:
         """Compile every config that pruning leaves, and launch nothing."""
-        named = {**dict(zip(self.arg_names, args)), **kwargs}
+        named = self._named(args, kwargs)
         return [self.fn.run(*args, grid=grid, warmup=True, **kwargs, **_set_by(config, kwargs))
                 for config in self._pruned(named, {**kwargs, "grid": grid, "warmup": True})]
+
+    def _named(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of a launch by name.  An error if a config sets one of them: of triton's class, which is
+        TypeError where there is one config."""
+        named = {**dict(zip(self.arg_names, args)), **kwargs}
+        clash = sorted({name for config in self.configs for name in config.kwargs} & named.keys())
+        if clash and len(self.configs) == 1:
+            raise TypeError(f"{self.__name__}() got multiple values for keyword argument {clash[0]!r}: from the launch "
+                            "and from its config; leave it out of the launch")
+        if clash:
+            raise ValueError(f"Conflicting meta-parameters: {', '.join(clash)}. They are given in a launch of "
+                             f"{self.__name__}, but its configs set them; leave them out")
+        return named
 
     def _chosen(self, args: Sequence[Any], kwargs: Mapping[str, Any], named: Mapping[str, Any],
                 grid: Any) -> tuple[Config, bool]:
         """The config for these arguments, and whether it was found by timing just now."""
-        clash = sorted({name for config in self.configs for name in config.kwargs} & named.keys())
-        if clash:
-            raise ValueError(f"Conflicting meta-parameters: {', '.join(clash)}. They are given in a launch of "
-                             f"{self.__name__}, but its configs set them; leave them out")
         key = self._key(named)
         if key in self.cache:
             return self.cache[key], False

@@ -116,16 +116,19 @@ class JITFunction(DescribedFunction, KernelInterface):
 
     def warmup(self, *args: Any, grid: Any = None, **kwargs: Any) -> CompiledKernel | InterpretedKernel | None:
         """Compile for these arguments and launch nothing; dtypes (torch's, NumPy's, tl's) stand for tensors."""
+        try:
+            return self._warmed_up(args, kwargs)
+        except BaseException as error:
+            cut_own_frames(error)
+            raise
+
+    def _warmed_up(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> CompiledKernel | InterpretedKernel | None:
         values, given = self.bind(args, kwargs)
         split = self.specializer.split(values, mock=True)
         if self.interprets():
             return InterpretedKernel(self.__name__, lambda g, a: self._launch(g, -1, a, given), self.options(given))
         device = device_of(self.__name__, self.slot_names(split), split.pointers)
-        try:
-            return self._compiled(values, given, split, device, warmup=True)
-        except BaseException as error:
-            cut_own_frames(error)
-            raise
+        return self._compiled(values, given, split, device, warmup=True)
 
     def launch_slowly(self, grid: Any, key: int, /, *args: Any, **kwargs: Any) -> CompiledKernel | None:
         """Launch in Python; what native code needs to do it itself is noted.  `key`: see `native_launch`, or -1."""
@@ -194,7 +197,7 @@ class JITFunction(DescribedFunction, KernelInterface):
             if native_key <= 0:
                 self._native.learn_shape(len(args), names)
                 return
-            entry = self._entries[self._key(split, given, CPU)]
+            entry = self._entries[self._key(split, given, kernel.device)]
             constants = [v for v, rule in zip(values, self.specializer.rules, strict=True) if rule.is_constexpr]
             self._native.learn(native_key, len(args), names, [*constants, *given.values()], entry, split.atoms,
                                kernel.facts, kernel)
@@ -322,7 +325,9 @@ class JITFunction(DescribedFunction, KernelInterface):
     def _key(split: Split, given: Mapping[str, Any], device: str) -> Any:
         """What a launch is known by, the launch facts left out."""
         overridden = knobs.overrides()
-        return (split.atoms, _options_key(given) if given else (), _code_key(overridden) if overridden else (), device)
+        inspection = HOOKS.inspection()
+        return (split.atoms, _options_key(given) if given else (), _code_key(overridden) if overridden else (), device,
+                None if inspection is None else inspection.memory_key)
 
     def _found(self, key: Any, values: Sequence[Any], given: Mapping[str, Any], split: Split, device: str) -> Entry:
         with self._lock:
@@ -334,7 +339,7 @@ class JITFunction(DescribedFunction, KernelInterface):
             build = Build(self, signature, self.options(given), dependencies(self, values),
                           DEVICES.target(device, settings), DEVICES.store(settings),
                           lambda: DEVICES.compiler_key(settings), reads=not settings["always_compile"],
-                          check=settings["verify"])
+                          check=settings["verify"], inspection=HOOKS.inspection())
             entry = self._entries[key] = Entry(build)
             names = self.specializer.slot_names(split.atoms)
             self.found_written.update(names[slot] for slot in entry.written.params)

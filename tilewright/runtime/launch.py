@@ -7,12 +7,13 @@ Tests: tests/runtime/test_launch.py.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, NoReturn
 
 from tilewright.analysis.written import Written
-from tilewright.diagnostics import MemoryFaultError
+from tilewright.diagnostics import MemoryFaultError, cut_own_frames
 from tilewright.language.options import Options
 from tilewright.runtime import knobs
 from tilewright.runtime.arguments import CPU, ELEMENTS, MOCK, Pointer
@@ -21,7 +22,7 @@ from tilewright.runtime.grid import Grid, normalise
 from tilewright.runtime.hooks import HOOKS, LazyDict
 from tilewright.runtime.resources import KernelResources, fast_memory_of
 from tilewright.runtime.specialize import Atom, Specializer
-from tilewright.targets.base import CodeObject, LoadedKernel, Target
+from tilewright.targets.base import CodeObject, LoadedKernel, NativeCode, Target
 
 WIDE_ELEMENTS = 2**30
 CUDA = "cuda"       # how the names of NVIDIA GPUs start
@@ -209,6 +210,7 @@ class CompiledKernel(KernelResources):
         self.n_max_threads = code.metadata.get("threads", self.n_max_threads)
         self._names = names
         self._loaded: LoadedKernel = target.load(code)
+        weakref.finalize(self, HOOKS.unloaded, code.name, code.binary).atexit = False
         self._specializer = specializer
         self._atoms = atoms
 
@@ -251,7 +253,11 @@ class CompiledKernel(KernelResources):
         """The address by which native launchers know the code; 0 if they cannot launch it."""
         return self._loaded.record
 
-    def failure(self, grid: Grid, frame: int) -> Exception:
+    def make_launchable(self, native: NativeCode) -> None:
+        """Get ready for native launchers."""
+        self._loaded.make_launchable(native)
+
+    def failure(self, grid: Grid, frame: int) -> BaseException:
         """The error of a native launch that failed; see `LoadedKernel.failure`."""
         error = self._loaded.failure(grid, frame)
         return self._explained(error, grid) if isinstance(error, MemoryFaultError) else error
@@ -261,8 +267,14 @@ class CompiledKernel(KernelResources):
         return explained(error, self.code, grid)
 
     def __getitem__(self, grid: Any) -> Any:
-        sizes = normalise(self.name, grid, None)
-        return lambda *args: self._launch_again(sizes, args)
+        def launch(*args: Any) -> CompiledKernel:
+            try:
+                return self._launch_again(normalise(self.name, grid, None), args)
+            except BaseException as error:
+                cut_own_frames(error)
+                raise
+
+        return launch
 
     def _launch_again(self, grid: Grid, args: Sequence[Any]) -> CompiledKernel:
         """Launch with all arguments, compile-time ones included; they have to be those it was compiled for."""

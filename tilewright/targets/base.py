@@ -6,7 +6,7 @@ import ctypes
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from tilewright.ir.node import Module
 from tilewright.language.options import Options
@@ -34,12 +34,30 @@ class CodeObject:
         return hashlib.sha256(self.name.encode() + self.binary).hexdigest()
 
 
+# A step of a compilation: from what the step before it gave, and a dict that all steps of a kernel share.
+Stage = Callable[[Any, dict[str, Any]], Any]
+
+
+class NativeCode(Protocol):
+    """What maps native code into this process: `targets.cpu.host.launcher.Launchers`."""
+
+    def load(self, name: str, key: str, text: Callable[[], str], symbols: Mapping[str, int]) -> int: ...
+
+
 class LoadedKernel(ABC):
-    """Machine code in memory.  `record` is the address by which native launchers know it, 0 if they cannot."""
+    """Machine code in memory.
+
+    `record` is the address by which native launchers know it, 0 if they cannot launch it.  The first word there is the
+    address of a native function `(record, slots, x, y, z, frame) -> 0`, or another number if the launch failed: then
+    `failure` makes the error, unless a Python error is set.  `frame` are 256 bytes for the story.
+    """
 
     record: int = 0
 
-    def failure(self, grid: tuple[int, int, int], frame: int) -> Exception:
+    def make_launchable(self, native: NativeCode) -> None:      # noqa: B027  (a record may be complete at once)
+        """Fill in what the record lacks, before a native launcher is given it."""
+
+    def failure(self, grid: tuple[int, int, int], frame: int) -> BaseException:
         """The error of a native launch that failed and left its story at address `frame`."""
         raise NotImplementedError
 
@@ -95,6 +113,10 @@ class Target(ABC):
     @abstractmethod
     def compile(self, module: Module, options: Options) -> CodeObject:
         """Machine code for a module on which `passes` have run."""
+
+    def stages(self, options: Options) -> Mapping[str, Stage]:
+        """What `compile` does, in steps by name for those who want to look at or change what is between them."""
+        return {"code": lambda module, metadata: self.compile(module, options)}
 
     def launchers(self) -> Any:
         """What makes native launchers for loaded kernels, or None where there are none."""

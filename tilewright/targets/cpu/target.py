@@ -7,13 +7,13 @@ disk cache, none of it is needed.  Tests: tests/targets/cpu/.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.computed import computed
 from tilewright.ir.node import Module
 from tilewright.language.options import Options
-from tilewright.targets.base import CodeObject, LoadedKernel, Target
+from tilewright.targets.base import CodeObject, LoadedKernel, Stage, Target
 from tilewright.targets.cpu.host.choice import Host, make_host
 from tilewright.targets.cpu.host.library import ObjectStore
 from tilewright.targets.llvm.machine import ASSEMBLY, Compiler, Machine, Request
@@ -82,11 +82,24 @@ class CpuTarget(Target):
         return passes.standard(options.enable_fp_fusion)
 
     def compile(self, module: Module, options: Options) -> CodeObject:
+        metadata: dict[str, Any] = {}
+        return self._object(self._text(module, metadata, options), metadata)
+
+    def stages(self, options: Options) -> Mapping[str, Stage]:
+        """`llir` makes LLVM text of tile IR, `object` machine code of that."""
+        return {"llir": lambda module, metadata: self._text(module, metadata, options), "object": self._object}
+
+    def _text(self, module: Module, metadata: dict[str, Any], options: Options) -> str:
         from tilewright.targets.cpu.generate import generate
         generated = generate(module, self.machine.isa, vector_bits(self.machine), options.check_bounds,
                              options.line_info)
-        binary = self._compiler.compile(Request(generated.text, self.machine), module.entry_name)
-        return CodeObject(self.name, module.entry_name, binary, {"llir": generated.text}, generated.metadata)
+        metadata.update({"name": module.entry_name, **generated.metadata})
+        return generated.text
+
+    def _object(self, text: str, metadata: dict[str, Any]) -> CodeObject:
+        name = metadata["name"]
+        return CodeObject(self.name, name, self._compiler.compile(Request(text, self.machine), name), {"llir": text},
+                          metadata)
 
     listings = ("asm",)
 

@@ -84,6 +84,10 @@ class SharingCode:
         needed = n.get(n.get(pool, Pool.KERNEL, PTR), Kernel.SCRATCH)
         block = n.call("scratch_block", n.get(context, Frame.BLOCK, PTR), needed)
         n.put(context, Frame.BLOCK, block)
+        generation = n.widen(n.atomic_get(pool, Pool.GENERATION, I32))
+        entered = n.is_("eq", n.get(context, Frame.GENERATION), generation)
+        n.put(context, Frame.ENTERED, n.pick(entered, n.get(context, Frame.ENTERED), 0))
+        n.put(context, Frame.GENERATION, generation)
         n.put(context, Frame.SCRATCH, n.at(block, 64))
         n.end(n.is_("ne", n.as_int(block), 0))
 
@@ -355,6 +359,7 @@ class SharingCode:
             n.leave()
 
         n.when(n.is_("ne", n.atomic_change("xchg", pool, Pool.LOCK, constant(I32, 1)), 0), alone)
+        n.call("share_atomics", kernel, frame)
         n.call("start", pool)
         n.call("steer", pool)
         chunks = n.call("publish", pool, kernel, slots, first, last, frame)

@@ -47,13 +47,19 @@ class Cuda:
         self._test(name, api, code)
         return None if not results else results[0] if len(results) == 1 else tuple(results)
 
+    def _test(self, function: str, api: Any, code: Any) -> None:
+        if int(code):
+            raise self._error(function, api, code)
+
+    def error(self, function: str, code: Any) -> CudaError:
+        """The error for a CUresult of `function`."""
+        return self._error(function, self.api, code)
+
     @staticmethod
-    def _test(function: str, api: Any, code: Any) -> None:
-        if int(code) == 0:
-            return
+    def _error(function: str, api: Any, code: Any) -> CudaError:
         _, text = api.cuGetErrorString(code)
         shown = text.decode() if isinstance(text, bytes) else "no text for it"
-        raise CudaError(function, str(getattr(code, "name", code)), shown)
+        return CudaError(function, str(getattr(code, "name", code)), shown)
 
     def attribute(self, name: str, device: int) -> int:
         """`CU_DEVICE_ATTRIBUTE_{name}` of a device."""

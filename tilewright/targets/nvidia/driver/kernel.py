@@ -13,12 +13,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tilewright.computed import computed
 from tilewright.diagnostics import OutOfResources
-from tilewright.targets.base import CodeObject, LoadedKernel
+from tilewright.targets.base import CodeObject, LoadedKernel, NativeCode
 from tilewright.targets.nvidia.driver.cuda import CUDA, CudaError
 from tilewright.targets.nvidia.driver.device import Device
+from tilewright.targets.nvidia.driver.launch_code import DRIVER_SYMBOLS, KEY, MOST_PARAMS, Record
+from tilewright.targets.nvidia.driver.launch_code import text as launch_text
 from tilewright.targets.nvidia.driver.status import Status, raise_failures
-from tilewright.targets.nvidia.driver.stream import current_stream
+from tilewright.targets.nvidia.driver.stream import current_stream, raw_stream_function
 
 _FREE_SHARED = 48 << 10         # more dynamic shared memory has to be asked for: CUDA C++ Programming Guide, 7.2.3
 _MOST_ROWS = 65535              # of a grid's second and third dimension
@@ -61,6 +64,31 @@ class CudaKernel(LoadedKernel):
         CUDA.call("cuFuncSetAttribute", self.function, attribute, self.shared_bytes)
 
     @property
+    def record(self) -> int:    # type: ignore[override]
+        """See `LoadedKernel`; kernels with assertions are launched by Python, which looks for failures before."""
+        return 0 if self._status is not None or self._params > MOST_PARAMS else ctypes.addressof(self._words)
+
+    @computed
+    def _words(self) -> Any:
+        return (ctypes.c_uint64 * (Record.SIZE // 8))()
+
+    def make_launchable(self, native: NativeCode) -> None:
+        stream = raw_stream_function()
+        self._kept = (stream, self.device.index)        # named by the record
+        library = ctypes.CDLL("libcuda.so.1")
+        symbols = {name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in DRIVER_SYMBOLS}
+        for offset, value in (
+                (Record.LAUNCH, native.load("launch", KEY, launch_text, symbols)),
+                (Record.FUNCTION, int(self.function)), (Record.CONTEXT, int(self.device.context)),
+                (Record.STREAM, 0 if stream is None else id(stream)), (Record.DEVICE, id(self._kept[1])),
+                (Record.PARAMS, self._params), (Record.THREADS, self.threads), (Record.SHARED, self.shared_bytes)):
+            self._words[offset // 8] = value
+
+    def failure(self, grid: tuple[int, int, int], frame: int) -> Exception:
+        code = ctypes.c_uint64.from_address(frame).value
+        return self._wrong_grid(grid) or self._explained(CUDA.error("cuLaunchKernel", CUDA.api.CUresult(code)))
+
+    @property
     def resources(self) -> Resources:
         """Read from the driver now."""
         names = ("NUM_REGS", "LOCAL_SIZE_BYTES", "SHARED_SIZE_BYTES", "MAX_THREADS_PER_BLOCK")
@@ -70,9 +98,9 @@ class CudaKernel(LoadedKernel):
 
     def launch(self, grid: tuple[int, int, int], slots: Sequence[int]) -> None:
         """Put a launch on the current stream of the device; returns before it has run."""
-        if grid[1] > _MOST_ROWS or grid[2] > _MOST_ROWS:
-            raise ValueError(f"{self.name}: the second and third size of a grid are at most {_MOST_ROWS} on a GPU, and "
-                             f"this grid is {grid}; put the largest size first")
+        wrong = self._wrong_grid(grid)
+        if wrong is not None:
+            raise wrong
         words = list(slots[:self._params])
         if self._status is not None:
             raise_failures()
@@ -88,11 +116,18 @@ class CudaKernel(LoadedKernel):
             CUDA.call("cuLaunchKernel", self.function, grid[0], grid[1], grid[2], self.threads, 1, 1,
                       self.shared_bytes, stream, pointers, 0)
         except CudaError as error:
-            if error.name == "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES":
-                raise self._too_large() from error
-            raise
+            raise self._explained(error) from None
 
-    def _too_large(self) -> Any:
+    def _wrong_grid(self, grid: tuple[int, int, int]) -> ValueError | None:
+        """The error for a grid that no GPU takes."""
+        if grid[1] <= _MOST_ROWS and grid[2] <= _MOST_ROWS:
+            return None
+        return ValueError(f"{self.name}: the second and third size of a grid are at most {_MOST_ROWS} on a GPU, and "
+                          f"this grid is {grid}; put the largest size first")
+
+    def _explained(self, error: CudaError) -> Exception:
         """Registers are the one resource that is not known before the driver has the code."""
+        if error.name != "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES":
+            return error
         taken = self.resources.registers * self.threads
         return OutOfResources(taken, self.device.limits.registers, "registers")
