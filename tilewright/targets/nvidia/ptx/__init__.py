@@ -11,5 +11,6 @@ from tilewright.targets.nvidia.ptx.table import opcodes
 from tilewright.targets.nvidia.ptx.tensor_maps import TensorMap
 
 __all__ = [
-    "Checks", "Counters", "Fault", "Pointer", "PtxSyntaxError", "Result", "TensorMap", "Uninitialised", "opcodes", "run",
+    "Checks", "Counters", "Fault", "Pointer", "PtxSyntaxError", "Result", "TensorMap", "Uninitialised", "opcodes",
+    "run",
 ]
