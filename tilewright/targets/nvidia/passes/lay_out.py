@@ -110,6 +110,10 @@ class _Rebuild:
             return operand_layout(op, index, homes.of(op.result))
         if op.row.elementwise:
             return homes.of(op.result)
+        if op.name == "histogram":
+            return homes.of(op.operands[0])
+        if op.name == "dot" and index == 2:
+            return homes.of(op.result)
         return homes.of(value)
 
     def _want(self, value: Value, layout: Layout | None) -> None:
