@@ -123,7 +123,8 @@ def test_wgmma_tiles_are_made_of_whole_fragments(groups: tuple[int, int], n: int
         assert quotient is not None and quotient.bases("warp") == ()
     if groups == (4, 2):        # the second warpgroup begins where the first one's instruction ends
         assert acc.bases("warp")[2] == min(n, 128)
-    for register in range(min(n, 256 // groups[1]) // 2):      # the first registers are the first instruction's, whatever the warp grid
+    # the first registers are the first instruction's, whatever the warp grid
+    for register in range(min(n, 256 // groups[1]) // 2):
         assert acc(register=register) == (register & 1) + (register >> 1 & 1) * 8 * 256 + (register >> 2) * 8
 
 
