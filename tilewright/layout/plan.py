@@ -7,6 +7,20 @@ per warp: a shuffle or a wavefront of shared memory (128 bytes) is 1, a register
     plan(src, dst, 4).scratch_bytes         what to allocate
     print(plan(src, dst, 4))                the same for people
 
+How a plan is carried out (tests/layout/machine.py does it, in some lines each; `^` with the images of a lane or warp
+number means: xored with the image of each bit that is 1 in it):
+
+    registers   result[r] = value[take[r] ^ by_lane(lane) ^ by_warp(warp)].  Where all images are 0 that renames; else
+                every register bit that depends on the thread is one round of selects over all registers.
+    shuffle     turn the value by take_by_lane, take_by_warp as above; for each round: the elements `take`, packed into
+                32 bits, from the lane `round.lane ^ from_by_lane(lane) ^ from_by_warp(warp)` (a butterfly if
+                `butterfly`; nothing if not `moves`), become the elements `put`; at last turn the result by
+                put_by_lane, and let register r be copies[r].
+    shared      for each piece: the registers `take`; spread them, if there is a spread; store; barrier; load; the
+                registers `put`; a barrier before the scratch is used again.  A step moves `registers` at the element
+                offset `step.offset ^ by_lane(lane) ^ by_warp(warp)`; threads with a bit of idle_lanes or idle_warps do
+                not store; after a load register r is copies[r].
+
 `estimate` is the same question answered by ranks alone, for whoever has to ask it a thousand times.
 Tests: tests/layout/test_plan.py, and tests/layout/fuzz.py, which carries out random plans.
 """
