@@ -23,6 +23,7 @@ from tilewright.layout import f2
 from tilewright.layout.access import (
     BANKS,
     LANE_BITS,
+    SELECT,
     VECTOR_BYTES,
     WORD_BYTES,
     Access,
@@ -98,7 +99,10 @@ def _writers(layout: Layout) -> Layout:
 def _trip(src: Layout, dst: Layout, item_bytes: int, matrix: bool, stores: bool, moves: Moves | None) -> Trip:
     a, b = live_registers(src).layout, live_registers(dst).layout
     best: tuple[float, Layout, Form, Form] | None = None
+    least = _least_cost(_writers(a), item_bytes) + _least_cost(b, item_bytes)
     for chain, to, back in dict.fromkeys(_chains(a, b, item_bytes, matrix, stores)):
+        if best is not None and best[0] <= least:
+            break
         shared = conflict_free(a, b, item_bytes, chain, to, back)
         store = access_cost(src, shared, item_bytes, to, store=True)
         load = access_cost(dst, shared, item_bytes, back)
@@ -109,6 +113,13 @@ def _trip(src: Layout, dst: Layout, item_bytes: int, matrix: bool, stores: bool,
     write, read = access(src, shared, item_bytes, to, store=True), access(dst, shared, item_bytes, back)
     assert write is not None and read is not None
     return Trip(shared, moves, write, read, src.numel * item_bytes)
+
+
+def _least_cost(side: Layout, item_bytes: int) -> float:
+    """No access costs less: 16 bytes an instruction, every byte of every wavefront used."""
+    thread = item_bytes << len(side.bases(REGISTER))
+    active = LANE_BITS - side.free()[LANE].bit_count()
+    return max(1, (thread << active) // (BANKS * WORD_BYTES)) + SELECT * max(1, thread // VECTOR_BYTES)
 
 
 def _chains(a: Layout, b: Layout, item_bytes: int, matrix: bool, stores: bool) -> Iterator[Chain]:
@@ -175,14 +186,15 @@ def conflict_free(src: Layout, dst: Layout, item_bytes: int, chain: Sequence[int
     near = [*f2.intersect(src.bases(LANE), dst.bases(LANE)), *dst.bases(LANE), *src.bases(LANE)]
     threads = [b for side in (src, dst) for name in (LANE, WARP) for b in side.bases(name)]
     rest = [*threads, *src.columns, *dst.columns, *(1 << i for i in range(src.bits))]
-    low = [*chain, *f2.extend(chain, [*near, *rest])[:max(0, packed_bits(item_bytes) - len(chain))]]
-    space = f2.extend(low, rest)
+    low = [*chain, *f2.extend(chain, [*near, *rest], max(0, packed_bits(item_bytes) - len(chain)))]
+    space = f2.extend(low, rest, src.bits - len(low))
     p = f2.intersect(_wavefront(src, to, low, item_bytes, _aligned(src, low, space)), space)
     q = f2.intersect(_wavefront(dst, back, low, item_bytes, _aligned(dst, low, space)), space)
     in_row = max(0, min(src.bits, log2(BANKS * WORD_BYTES) - log2(item_bytes)) - len(low))
     want = max(0, len(space) - in_row)
     row = f2.common_complement(p, q, space)[:want]
     for avoid in ([*p, *q], p, q, []):      # where none is perfect: give up as little as possible
-        row += f2.extend([*avoid, *row], space)[:want - len(row)]
-    bank = f2.extend([*row, *low], [*dst.bases(LANE), *src.bases(LANE), *space])[:in_row]
+        if len(row) < want:
+            row += f2.extend([*avoid, *row], space, want - len(row))
+    bank = f2.extend([*row, *low], [*dst.bases(LANE), *src.bases(LANE), *space], in_row)
     return Layout(src.shape, ((OFFSET, (*low, *bank, *row)),))

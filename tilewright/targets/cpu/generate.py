@@ -83,7 +83,7 @@ def generate(module: Module, isa: Isa, vector_bits: int, check_bounds: bool = Tr
     messages = kernel.messages
     metadata = {"entry": entry, "scratch_bytes": max(64, kernel.scratch.size), "asserts": messages.asserts,
                 "prints": messages.prints, "accesses": messages.accesses,
-                "nontemporal": streaming.used, "polls_cancel": messages.waits,
+                "nontemporal": streaming.used, "atomics": kernel.atomics, "polls_cancel": messages.waits,
                 "loops": [location_record(loc) for loc in messages.loops], "name": module.entry_name,
                 "line_info": line_info,
                 "slots": len(module.entry.params) + 2 * sum(isinstance(p.type, Pointer) for p in module.entry.params),

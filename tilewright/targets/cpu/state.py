@@ -121,6 +121,7 @@ class Kernel:
         self.context = code.params[3]
         self.scratch_base = self.context_word(3, PTR)
         self.checks_bounds = True
+        self.atomics = False            # whether it asks if other launches work on atomically
         self.tested: set[Op] = set()    # accesses that have been tested on every way to where we are (`extents`)
         self.lines: LineTable | None = None     # None: nobody wants to know the user's lines
         self.program: tuple[LlvmValue, ...] = ()       # index along x, y, z as i64, and the linear index

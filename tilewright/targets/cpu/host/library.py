@@ -8,6 +8,7 @@ Tests: tests/targets/cpu_host/test_linux.py.
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import sys
 import zlib
@@ -21,7 +22,7 @@ from tilewright.targets.llvm.machine import Compiler, Machine, Request
 
 # The modules whose text decides the code: of the pool, of the launcher.
 _WRITERS = ("native.py", "records.py", "../../llvm/text.py", "../../llvm/types.py")
-POOL_SOURCES = (*_WRITERS, "pool_code.py", "sharing_code.py", "fault_code.py")
+POOL_SOURCES = (*_WRITERS, "pool_code.py", "sharing_code.py", "fault_code.py", "lone_code.py")
 LAUNCHER_SOURCES = (*_WRITERS, "launcher_code.py", "launcher_values.py")
 # CPU names of LLVM that every processor of a kind can run.
 _BASELINE = {"x86_64": "x86-64", "aarch64": "generic"}
@@ -101,6 +102,14 @@ def pool_text() -> str:
 def keep_for_ever(thing: object) -> None:
     """Let `thing` live until the process ends, whoever lets go of it."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+
+
+@functools.cache
+def lone_word() -> int:
+    """The address of the word by which this process's launches with atomic operations know of each other."""
+    word = ctypes.c_int64(0)
+    keep_for_ever(word)
+    return ctypes.addressof(word)
 
 
 class Library:

@@ -20,7 +20,7 @@ from tilewright.computed import computed
 from tilewright.diagnostics import OutOfResources
 from tilewright.targets.base import CodeObject, LoadedKernel
 from tilewright.targets.cpu.host.elf import Image
-from tilewright.targets.cpu.host.library import Library, ObjectStore, keep_for_ever
+from tilewright.targets.cpu.host.library import Library, ObjectStore, keep_for_ever, lone_word
 from tilewright.targets.cpu.host.records import WORD, Cancel, Flags, Frame, Kernel, Pool, Status
 from tilewright.targets.cpu.host.reports import Grid, Printer, Reports
 from tilewright.targets.llvm.machine import Compiler
@@ -64,7 +64,8 @@ class LinuxHost:
         keep_for_ever(memory)       # threads of the pool look at it even after the host has gone
         self.pool = ctypes.addressof(ctypes.c_char.from_buffer(memory))
         for offset, value in ((Pool.THREADS, self.threads), (Pool.WORTH, worth_help_ns), (Pool.SLICE, SLICE_NS),
-                              (Pool.TIMEOUT, int(timeout_s * 1e9)), (Pool.SPIN, SPIN), (Pool.STEERED, -1)):
+                              (Pool.TIMEOUT, int(timeout_s * 1e9)), (Pool.SPIN, SPIN), (Pool.STEERED, -1),
+                              (Pool.LONE_AT, lone_word())):
             ctypes.c_int64.from_address(self.pool + offset).value = value
         pool, this = self.pool, weakref.ref(self)
 
@@ -109,6 +110,7 @@ def _forget_threads(pool: int) -> None:
     for offset in (Pool.LOCK, Pool.STARTED, Pool.TIDS, Pool.SLEEPERS):
         ctypes.c_int32.from_address(pool + offset).value = 0
     ctypes.c_int64.from_address(pool + Pool.STEERED).value = -1
+    ctypes.c_int64.from_address(lone_word()).value = 0
 
 
 class LinuxKernel(LoadedKernel):
@@ -123,7 +125,7 @@ class LinuxKernel(LoadedKernel):
         self._address = ctypes.addressof(self._record)
         self.record = 0 if self._reports.prints else self._address
         flags = (Flags.POLLS * bool(metadata.get("polls_cancel")) | Flags.CALLS_PYTHON * bool(metadata.get("prints"))
-                 | Flags.FENCE * bool(metadata.get("nontemporal")))
+                 | Flags.FENCE * bool(metadata.get("nontemporal")) | Flags.ATOMICS * bool(metadata.get("atomics")))
         self.scratch_bytes = int(metadata.get("scratch_bytes", 0))
         for offset, value in ((Kernel.LAUNCH, host.library.launch_address),
                               (Kernel.ENTRY, image.symbols[str(metadata["entry"])]),

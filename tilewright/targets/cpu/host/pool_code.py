@@ -11,6 +11,7 @@ in the kernel any more.  Tests: tests/targets/cpu_host/test_host.py, test_linux.
 from __future__ import annotations
 
 from tilewright.targets.cpu.host.fault_code import FaultCode
+from tilewright.targets.cpu.host.lone_code import LoneCode
 from tilewright.targets.cpu.host.native import Jump, Native, NativeModule
 from tilewright.targets.cpu.host.records import Cancel, Flags, Frame, Kernel, Pool
 from tilewright.targets.cpu.host.sharing_code import FUTEX_WAKE, Machine, SharingCode, call_kernel, futex
@@ -40,6 +41,7 @@ class PoolCode:
         self._timed()
         self._solo()
         self._scratch_block()
+        LoneCode(module, machine)
         SharingCode(module, machine)
         self._measure()
         self._run()
@@ -265,7 +267,9 @@ class PoolCode:
         free = n.either(n.either(long, n.is_("eq", cost, 0)),
                         n.is_("ne", n.both(flags, Flags.POLLS | Flags.CALLS_PYTHON), 0))
         n.when(free, lambda: n.call("release", frame))
+        n.call("begin_atomics", kernel, frame)
         self._with_scratch(n, kernel, pool, frame, lambda: n.call("run", kernel, slots, total, frame))
+        n.call("end_atomics", kernel, frame)
         fenced = n.is_("ne", n.both(flags, Flags.FENCE), 0)
         n.when(fenced, lambda: n.f.do(self.machine.fence))
         thread = n.get(frame, Frame.THREAD)

@@ -19,9 +19,11 @@ class Frame:
     GRID, SCRATCH, STATUS_AT, PRINT, CANCEL_AT, POLL, COUNTDOWN, SELF = 0, 24, 32, 40, 48, 56, 64, 72
     BLOCK = 80              # a worker's own scratch block
     PROGRAM = 88            # the program that this thread runs, or ran last
+    ALONE = 96              # not 0: nobody else works on atomically (`lone_code`)
     STATUS = 128            # see `Status`
     CANCEL = 192            # one of `Cancel`
     DEADLINE, NEXT_CHECK, THREAD = 200, 208, 216
+    HELD = 224              # one of `Held`
     SIZE = 256
 
 
@@ -48,7 +50,13 @@ class Cancel:
 class Flags:
     """Bits of a kernel's flags."""
 
-    POLLS, CALLS_PYTHON, FENCE = 1, 2, 4
+    POLLS, CALLS_PYTHON, FENCE, ATOMICS = 1, 2, 4, 8
+
+
+class Held:
+    """What a launch with atomic operations has to give back (`lone_code`)."""
+
+    NOTHING, ALONE, WITH_OTHERS = 0, 1, 2
 
 
 class Kernel:
@@ -79,6 +87,7 @@ class Pool:
     DONE, WAITING = 128, 132                                    # i32; a caller sleeps on the first
     JOINED, FIRST_GENERATION = 192, 196                         # i32
     KERNEL, SLOTS, BEGIN, END, CHUNK, RANGES, OWNER = 256, 264, 272, 280, 288, 296, 304     # the shared launch
+    LONE_AT = 312                                               # address of the process's word (`lone_code`)
     BLOCK = 384                                                 # the callers' scratch block, when nobody uses it
     TID = 512                                                   # i32 each
     MASK, WORK_MASK, MASK_BYTES = 1536, 1664, 128

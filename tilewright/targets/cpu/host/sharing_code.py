@@ -355,6 +355,7 @@ class SharingCode:
             n.leave()
 
         n.when(n.is_("ne", n.atomic_change("xchg", pool, Pool.LOCK, constant(I32, 1)), 0), alone)
+        n.call("share_atomics", kernel, frame)
         n.call("start", pool)
         n.call("steer", pool)
         chunks = n.call("publish", pool, kernel, slots, first, last, frame)
