@@ -90,9 +90,10 @@ def plan(src: Layout, dst: Layout, item_bytes: int, *, matrix: bool = True, stor
          scratch_limit: int | None = None) -> Plan:
     """The cheapest conversion of elements of 1, 2, 4 or 8 bytes between two layouts of one tile.
 
-    `matrix`: whether ldmatrix and stmatrix exist; `stores` False: only the former (before capability 9.0).  A trip that needs more than `scratch_limit` bytes is made in pieces,
-    as far as registers that both sides have in common allow (look at `scratch_bytes`).  ValueError for layouts of
-    different tiles or launches, and where elements go from one block of a cluster to another.
+    `matrix`: whether ldmatrix and stmatrix exist; `stores` False: only the former (before capability 9.0).  A trip
+    that needs more than `scratch_limit` bytes is made in pieces, as far as registers that both sides have in common
+    allow (look at `scratch_bytes`).  ValueError for layouts of different tiles or launches, and where elements go from
+    one block of a cluster to another.
     """
     return _plan(src, dst, item_bytes, matrix, matrix and stores, scratch_limit)
 

@@ -8,7 +8,7 @@ Before: a `convert` of laid-out IR.  After: its result is bound.  Tests: tests/t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tilewright.ir.layout_rules import layout_of
 from tilewright.ir.node import Op
@@ -52,16 +52,13 @@ def converted(kernel: Kernel, way: Plan, registers: Registers, element: Element)
         return registers
     found: list[LlvmValue | None] = [None] * way.dst.size(REGISTER)
     for piece in way.pieces:
-        given = tuple(registers[r] for r in piece.take)
-        if way.trip.spread is not None:
-            given = _moved(kernel, way.trip.spread, given)
         base = kernel.scratch(way.trip.scratch_bytes)
         kernel.code.barrier()
-        _store(kernel, way.trip.store, base, given, element)
+        stored(kernel, way, base, tuple(registers[r] for r in piece.take), element)
         kernel.code.barrier()
-        loaded = _load(kernel, way.trip.load, base, len(piece.put), element)
-        for to, value in zip(piece.put, loaded, strict=True):
-            found[to] = value
+        loads = Loads(kernel, way.trip.load, base, element)
+        for to, copy in zip(piece.put, way.trip.load.copies, strict=True):
+            found[to] = loads.with_register(copy)[copy]
     return tuple(v for v in found if v is not None)
 
 
@@ -163,9 +160,19 @@ def _addresses(kernel: Kernel, access: Access, base: LlvmValue, element: Element
     return found
 
 
-def _store(kernel: Kernel, access: Access, base: LlvmValue, registers: Registers, element: Element) -> None:
+def _words(access: Access, element: Element) -> Words:
+    """How the registers of one instruction travel."""
+    return Words(element, access.width if access.form is Form.VECTOR else len(access.steps[0].registers))
+
+
+def stored(kernel: Kernel, way: Plan, base: LlvmValue, registers: Registers, element: Element) -> None:
+    """The store of a trip (of one piece), without barriers."""
+    assert way.trip is not None
+    if way.trip.spread is not None:
+        registers = _moved(kernel, way.trip.spread, registers)
+    access = way.trip.store
     guard = kernel.code.thread_flag({LANE: access.idle_lanes, WARP: access.idle_warps})
-    words = Words(element, access.width if access.form is Form.VECTOR else len(access.steps[0].registers))
+    words = _words(access, element)
     for step, address in zip(access.steps, _addresses(kernel, access, base, element), strict=True):
         packed = words.pack(kernel, [registers[r] for r in step.registers])
         if access.form is Form.VECTOR:
@@ -176,18 +183,31 @@ def _store(kernel: Kernel, access: Access, base: LlvmValue, registers: Registers
                                 trans=_MATRICES[access.form])
 
 
-def _load(kernel: Kernel, access: Access, base: LlvmValue, count: int, element: Element) -> list[LlvmValue]:
-    words = Words(element, access.width if access.form is Form.VECTOR else len(access.steps[0].registers))
-    found: list[LlvmValue | None] = [None] * count
-    for step, address in zip(access.steps, _addresses(kernel, access, base, element), strict=True):
+class Loads:
+    """The loads of a trip, each written when one of its registers is first asked for."""
+
+    def __init__(self, kernel: Kernel, access: Access, base: LlvmValue, element: Element) -> None:
+        self._kernel, self._access = kernel, access
+        self._words = _words(access, element)
+        self._addresses = _addresses(kernel, access, base, element)
+        self._step_of = {r: k for k, step in enumerate(access.steps) for r in step.registers}
+        self._loaded: dict[int, Mapping[int, LlvmValue]] = {}
+
+    def with_register(self, register: int) -> Mapping[int, LlvmValue]:
+        """What the load that brings `register` brings, by register."""
+        at = self._step_of[self._access.copies[register]]
+        if at not in self._loaded:
+            self._loaded[at] = self._load(at)
+        found = self._loaded[at]
+        return {**found, register: found[self._access.copies[register]]}
+
+    def _load(self, at: int) -> Mapping[int, LlvmValue]:
+        access, words, code = self._access, self._words, self._kernel.code
         results = [words.word] * words.number
         if access.form is Form.VECTOR:
-            loaded = kernel.code.machine("ld", results, [address], how="", space=".shared", hints="",
-                                         vector=words.vector, kind=words.kind)
+            loaded = code.machine("ld", results, [self._addresses[at]], how="", space=".shared", hints="",
+                                  vector=words.vector, kind=words.kind)
         else:
-            loaded = kernel.code.machine("ldmatrix", results, [address], count=str(access.width),
-                                         trans=_MATRICES[access.form])
-        for r, value in zip(step.registers, words.unpack(kernel, loaded), strict=True):
-            found[r] = value
-    values = [found[c] for c in access.copies]
-    return [v for v in values if v is not None]
+            loaded = code.machine("ldmatrix", results, [self._addresses[at]], count=str(access.width),
+                                  trans=_MATRICES[access.form])
+        return dict(zip(access.steps[at].registers, words.unpack(self._kernel, loaded), strict=True))

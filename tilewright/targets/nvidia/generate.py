@@ -21,7 +21,7 @@ from tilewright.targets.llvm import convert
 from tilewright.targets.llvm.isa import Isa
 from tilewright.targets.llvm.text import ModuleWriter
 from tilewright.targets.llvm.types import I8, I64, Type, constant, zero
-from tilewright.targets.nvidia import access, control, rearrange
+from tilewright.targets.nvidia import access, control, conversion, rearrange
 from tilewright.targets.nvidia.capability import Capability
 from tilewright.targets.nvidia.elementwise import bind_wide, elementwise
 from tilewright.targets.nvidia.emit.code import Code
@@ -58,7 +58,7 @@ def _nothing(kernel: Kernel, op: Op) -> None:
 HANDLERS: Mapping[str, Handler] = {
     "constant": _constant, "program_id": _program_id, "num_programs": _program_id, "iota": rearrange.iota,
     **dict.fromkeys(("splat", "expand_dims", "broadcast", "permute", "hint"), rearrange.shape_op),
-    "reshape": rearrange.reshape, "convert": rearrange.convert, "join": rearrange.join, "split": rearrange.split,
+    "reshape": rearrange.reshape, "convert": conversion.convert, "join": rearrange.join, "split": rearrange.split,
     "cat": rearrange.cat, "slice": rearrange.slice_, "gather": rearrange.gather,
     "load": access.load, "store": access.store, "barrier": lambda kernel, op: kernel.code.barrier(),
     "for": control.lower_for, "while": control.lower_while, "if": control.lower_if,

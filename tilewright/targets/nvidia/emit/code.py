@@ -42,8 +42,8 @@ class Code(FunctionWriter):
     # --- instructions of the table
 
     def machine(self, name: str, outputs: Sequence[Type], inputs: Sequence[Value], *, guard: Value | None = None,
-                initial: Sequence[Value] = (), **modifiers: str) -> list[Value]:
-        """An instruction by its name in the table.
+                initial: Sequence[Value] = (), groups: Sequence[int] = (), **modifiers: str) -> list[Value]:
+        """An instruction by its name in the table; `groups` says how many inputs each of `{group0}`, ... takes.
 
         With `guard` (assembly only) it runs in the threads where that holds; its results are `initial` elsewhere.
         """
@@ -57,6 +57,9 @@ class Code(FunctionWriter):
         names = [f"${k}" for k in range(len(outputs) + len(inputs) + 1)]
         out, given = names[:len(outputs)], names[len(outputs):]
         listed = {f"list{k}": "{" + ", ".join(names) + "}" for k, names in enumerate((out, given[1:len(inputs)]))}
+        for k, count in enumerate(groups):
+            start = sum(groups[:k])
+            listed[f"group{k}"] = "{" + ", ".join(given[start:start + count]) + "}"
         text = row.text.format(*given, out=_group(out), values=_group(given[1:len(inputs)]), **listed, **modifiers)
         operands = [*inputs]
         if guard is not None:

@@ -50,6 +50,10 @@ _ROWS = (
     Instruction("ld.nc", "ld.global.nc", "9.7.9.9 ld.global.nc",
                 text="ld.global{hints}.nc{vector}.{kind} {out}, [{0}];", pure=True),
     Instruction("st", "st", "9.7.9.11 st", text="st{space}{hints}{vector}.{kind} [{0}], {values};"),
+    Instruction("mma", "mma.sync", "9.7.14.5.14 mma", text="mma.sync.aligned.{shape}.row.col.{d}.{a}.{a}.{d} {list0}, "
+                "{group0}, {group1}, {group2};", pure=True, convergent=True),
+    Instruction("cvt.tf32", "cvt", "9.7.9.21 cvt", text="cvt.rna.tf32.f32 {out}, {0};", pure=True),
+    Instruction("cvt.bf16", "cvt", "9.7.9.21 cvt", text="cvt.rn.bf16.f32 {out}, {0};", pure=True),
     Instruction("ldmatrix", "ldmatrix", "9.7.14.5.15 ldmatrix",
                 text="ldmatrix.sync.aligned.m8n8.x{count}{trans}.shared.b16 {list0}, [{0}];", convergent=True),
     Instruction("stmatrix", "stmatrix", "9.7.14.5.16 stmatrix",
