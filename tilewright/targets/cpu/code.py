@@ -119,6 +119,20 @@ class Code(FunctionWriter):
             self._depth[value.name] = min(self._depth.get(value.name, 0), self.depth)
         return value
 
+    def reserve(self) -> Callable[[str], None]:
+        """A place here for an instruction without a result that turns out later."""
+        lines, place, mark = self._lines, len(self._lines), self.mark
+        lines.append("")
+
+        def fill(text: str) -> None:
+            lines[place] = "  " + text + mark
+
+        return fill
+
+    def is_outermost(self, value: Value) -> bool:
+        """Whether a scalar is known outside of every loop."""
+        return self._depth.get(value.name, 0) == 0
+
     def interleaved(self, parts: Iterable[Callable[[], Result]]) -> list[Result]:
         """The results of `parts`, straight code that does the same to different elements, whose lines are mixed.
 

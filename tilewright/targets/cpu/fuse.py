@@ -343,7 +343,7 @@ class Walker:
             if self._is_virtual(value) and not inside_set.isdisjoint(self.plan.roots(value)):
                 self.keep([value])
         stores = [o for o in inside if o.row.effects & Effect.WRITES]
-        if any(o.row.effects & Effect.ORDERS for o in inside) or self._waits(op) or any(map(self._waits, inside)):
+        if any(o.row.effects & Effect.ORDERS for o in inside) or self.waits(op) or any(map(self.waits, inside)):
             self.before_ordering(op)
         number = self.plan.places[op].number
         for value in list(self._loads):
@@ -353,7 +353,7 @@ class Walker:
                     self._read_if_met(value, store.operands[0])
 
     @staticmethod
-    def _waits(op: Op) -> bool:
+    def waits(op: Op) -> bool:
         """Whether `op` is a loop that may wait until another program has written."""
         return op.name == "while" and any(o.row.effects & Effect.READS for r in op.regions for o in ops_in(r))
 

@@ -16,7 +16,7 @@ from typing import Any
 from tilewright.ir.node import Module
 from tilewright.ir.types import I1, Pointer, element_of
 from tilewright.ir.walk import ops_in
-from tilewright.targets.cpu import atomic, control, debug, dot, order, rearrange, reduce, scan
+from tilewright.targets.cpu import atomic, control, debug, dot, order, panels, rearrange, reduce, scan
 from tilewright.targets.cpu.aliasing import Aliases
 from tilewright.targets.cpu.code import Code
 from tilewright.targets.cpu.extents import Guards, is_access
@@ -78,8 +78,12 @@ def generate(module: Module, isa: Isa, vector_bits: int, check_bounds: bool = Tr
         walker.end_block()
         return _following(kernel, coordinates)
 
+    entering = code.reserve()
     code.loop(first, last, constant(I64, 1), program, _coordinates(kernel, first))
     code.ret()
+    if kernel.panels:
+        panels.write_forget(writer, kernel)
+        entering(f"call void @{panels.FORGET}({kernel.context})")
     messages = kernel.messages
     metadata = {"entry": entry, "scratch_bytes": max(64, kernel.scratch.size), "asserts": messages.asserts,
                 "prints": messages.prints, "accesses": messages.accesses,

@@ -245,9 +245,30 @@ def store(kernel: Kernel, op: Op) -> None:
         if flag is False:
             continue
         guard = kernel.code.both(owner, None if flag is True else flag)
+        guard = kernel.code.both(guard, _last_of_equals(kernel, op, layout, group[0]))
         if mask is not None:
             guard = kernel.code.both(guard, kernel.registers(mask)[group[0]])
         _write(kernel, op, kernel.registers(pointer)[group[0]], [kernel.registers(value)[r] for r in group], guard)
+
+
+def _last_of_equals(kernel: Kernel, op: Op, layout: Layout, register: int) -> LlvmValue | None:
+    """Whether this is the last of a run of elements that are known to have one address: only that one is stored.
+
+    Runs in which the mask differs, and addresses that turn out to be equal, are left to chance.
+    """
+    code, pointer, mask = kernel.code, op.operands[0], op.operand("mask")
+    fact, shape = kernel.axis.fact(pointer), shape_of(pointer.type)
+    flag: LlvmValue | None = None
+    for d, (run, size) in enumerate(zip(fact.constancy, shape, strict=True)):
+        if run == 1 or size == 1 or (mask is not None and kernel.axis.fact(mask).constancy[d] % min(run, size)):
+            continue
+        place = code.index(layout.coordinate(d), register)
+        is_end = code.icmp("eq", place, constant(I32, size - 1))
+        if run < size:
+            ends_run = code.icmp("eq", code.op("urem", place, constant(I32, run)), constant(I32, run - 1))
+            is_end = code.op("or", is_end, ends_run)
+        flag = code.both(flag, is_end)
+    return flag
 
 
 def _write(kernel: Kernel, op: Op, pointer: LlvmValue, values: Sequence[LlvmValue], guard: LlvmValue | None) -> None:

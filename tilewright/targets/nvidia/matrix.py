@@ -18,6 +18,7 @@ from tilewright.layout.plan import Kind, Plan
 from tilewright.targets.llvm import convert
 from tilewright.targets.llvm.types import FLOAT, I16, I32, Type, constant
 from tilewright.targets.llvm.types import Value as LlvmValue
+from tilewright.targets.nvidia import dot as multiply_adds
 from tilewright.targets.nvidia.access import Words
 from tilewright.targets.nvidia.conversion import Loads, converted, plan_of, stored
 from tilewright.targets.nvidia.mma import COLUMNS, ROWS, Mma, choose, operand_layout, warps_of
@@ -30,14 +31,22 @@ FragmentWords = list[list[list[LlvmValue]]]
 _RESULTS = {"f32": FLOAT, "s32": I32, "f64": Type("double")}
 
 
+def dot(kernel: Kernel, op: Op) -> None:
+    """a @ b + acc; on tensor cores, or by multiply-adds."""
+    chosen = mma_of(kernel, op)
+    if chosen is None:
+        multiply_adds.dot(kernel, op)
+    else:
+        _on_tensor_cores(kernel, op, *chosen)
+
+
 def mma_of(kernel: Kernel, op: Op) -> tuple[Mma, tuple[int, int]] | None:
     """The instruction and the warp grid of a dot; None if tensor cores do not make it."""
     mma, warps = choose(op, kernel.capability), warps_of(layout_of(op.result), kernel.code.num_warps)
     return None if mma is None or warps is None else (mma, warps)
 
 
-def dot(kernel: Kernel, op: Op, mma: Mma, warps: tuple[int, int]) -> None:
-    """a @ b + acc."""
+def _on_tensor_cores(kernel: Kernel, op: Op, mma: Mma, warps: tuple[int, int]) -> None:
     code = kernel.code
     left, right = _operands(kernel, op, mma, warps)
     layout, element = layout_of(op.result), element_of(op.result.type)

@@ -130,10 +130,10 @@ def reshape(kernel: Kernel, op: Op) -> None:
         have, want = layout_of(source), layout_of(result)
         size = math.prod(shape_of(source.type))
         exchange(kernel, [(source, lambda r: index_in(kernel, shape_of(source.type), have, r))], result, size,
-                 lambda r: _limited(kernel, index_in(kernel, shape_of(result.type), want, r), size))
+                 lambda r: limited(kernel, index_in(kernel, shape_of(result.type), want, r), size))
 
 
-def _limited(kernel: Kernel, index: LlvmValue, size: int) -> LlvmValue:
+def limited(kernel: Kernel, index: LlvmValue, size: int) -> LlvmValue:
     """An index that padding cannot take out of `size` elements."""
     return kernel.code.binary_intrinsic("umin", index, constant(I32, size - 1))
 
@@ -225,7 +225,7 @@ def _gathered(kernel: Kernel, op: Op, parts: Sequence[tuple[Value, Callable[[int
               wanted: Callable[[int], LlvmValue]) -> None:
     """`exchange` through a row-major tile of `shape`; places of padding are kept inside it."""
     size = math.prod(shape)
-    exchange(kernel, parts, op.results[0], size, lambda r: _limited(kernel, wanted(r), size))
+    exchange(kernel, parts, op.results[0], size, lambda r: limited(kernel, wanted(r), size))
 
 
 def iota(kernel: Kernel, op: Op) -> None:

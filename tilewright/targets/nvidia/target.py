@@ -94,7 +94,7 @@ class NvidiaTarget(Target):
         """`module`, on which `passes` have run, with layouts and barriers."""
         from tilewright.targets.nvidia.passes.lay_out import lay_out
         from tilewright.targets.nvidia.passes.order import order
-        return order(lay_out(module, options.num_warps))
+        return order(lay_out(module, options.num_warps, self.capability))
 
     def compile(self, module: Module, options: Options) -> CodeObject:
         from tilewright.ir.text import print_module

@@ -17,6 +17,7 @@ from tilewright.targets.nvidia.emit.instructions import INSTRUCTIONS
 
 _CONSTRAINTS = {"i1": "b", "i16": "h", "half": "h", "i32": "r", "float": "f", "i64": "l", "ptr": "l", "double": "d"}
 LANE_BITS = 5
+WARP_LANES = 1 << LANE_BITS
 ALL_LANES = -1
 
 
@@ -38,6 +39,12 @@ class Code(FunctionWriter):
             yield
         finally:
             self._lines = lines
+
+    def add_parameters(self, params: Sequence[tuple[str, Type]]) -> None:
+        """More parameters behind those that are there; their values are called as they are."""
+        start, end = self._head.rsplit(")", 1)[0], self._head.rsplit(")", 1)[1]
+        listed = ", ".join(f"{t} %{n}" for n, t in params)
+        self._head = f"{start}{', ' if listed and self.params else ''}{listed}){end}"
 
     # --- instructions of the table
 

@@ -223,6 +223,10 @@ class Cta:
                 for at in range(pc, end):
                     steps[at](on)
                 self.executed += end - pc + 1
+                if end != pc and strand.stack and strand.stack[-1] == end:
+                    strand.pc = end     # it meets others in front of an instruction of control flow
+                    self.put(strand)
+                    return
                 control = controls[end]
                 at = end
                 if control is None:
