@@ -41,6 +41,7 @@ The files, from the ground up; each knows only those before it:
     shuffle     conversions inside a thread and inside a warp
     exchange    conversions through shared memory, with a layout of it that has no conflicts
     plan        the choice among all these
+    global_memory   vectors, requests and sectors of accesses to global memory
     solve       labels of least cost over a graph: which layout each op runs in (numbers only)
     reduction   how a reduction or a scan runs over registers, lanes and warps
 

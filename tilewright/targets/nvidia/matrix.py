@@ -25,7 +25,7 @@ from tilewright.targets.nvidia.mma import COLUMNS, ROWS, Mma, choose, operand_la
 from tilewright.targets.nvidia.state import Kernel
 
 _ALIGN = 128
-_FRACTION_BF16, _EXPONENT = 0xFFFF0000, 0x7F800000
+_EXPONENT = 0x7F800000
 # [part][instruction] -> the words, of 32 bits (64 for f64), of one operand
 FragmentWords = list[list[list[LlvmValue]]]
 _RESULTS = {"f32": FLOAT, "s32": I32, "f64": Type("double")}
@@ -149,7 +149,7 @@ class Fragments:
         runs = [self._run(start, row, step) for step in (0, 4 * mma.width) for row in rows]
         split = [[self._split(v) for v in run] for run in runs]
         return [[[self._word([v[part] for v in run[i:i + mma.per_word]]) for run in split]
-                 for i in range(0, mma.width, mma.per_word)] for part in range(mma.parts)]
+                 for i in range(0, mma.width, mma.per_word)] for part in range(len(split[0][0]))]
 
     def _run(self, start: tuple[int, ...], row: int, step: int) -> list[LlvmValue]:
         """The neighbours along k at one place, converted to what the instruction takes."""
@@ -175,16 +175,17 @@ class Fragments:
         code, mma = self._kernel.code, self._mma
         if mma.element != F32:
             return [value]
-        terms: list[LlvmValue] = []
-        for part in range(mma.parts):
-            term, exact = _rounded(self._kernel, value, mma.operand)
-            terms.append(term)
-            if part + 1 < mma.parts:
-                rest = code.op("fsub", value, exact)
-                bits = code.op("and", code.bitcast(value, I32), constant(I32, _EXPONENT))
-                finite = code.icmp("ne", bits, constant(I32, _EXPONENT))
-                value = code.select(finite, rest, constant(FLOAT, 0.0))     # inf - inf is not what is left of inf
-        return terms
+        term, exact = _rounded(self._kernel, value, mma.operand)
+        if mma.parts == 1:
+            return [term]
+        bits = code.op("and", code.bitcast(value, I32), constant(I32, _EXPONENT))
+        finite = code.icmp("ne", bits, constant(I32, _EXPONENT))
+        terms, rest = [term], code.select(finite, code.op("fsub", value, exact), constant(FLOAT, 0.0))
+        for _ in range(1, mma.parts):
+            low, exact = _rounded(self._kernel, rest, mma.operand)
+            terms.append(low)
+            rest = code.op("fsub", rest, exact)
+        return [*terms, code.select(finite, term, constant(term.type, 0))]
 
     def _word(self, values: Sequence[LlvmValue]) -> LlvmValue:
         if values[0].type.bits >= 32:

@@ -25,8 +25,12 @@ ROWS, COLUMNS = 16, 8       # of an accumulator's fragment
 
 @dataclass(frozen=True, slots=True)
 class Mma:
-    """One choice.  `parts` is how many terms an operand is split into, and `products` which pairs are multiplied, the
-    smallest first."""
+    """One choice.
+
+    `parts` is how many terms an operand is split into, and `products` which pairs are multiplied, the smallest first.
+    Term number `parts` is the first one again, or 0 where the element is not finite: an infinity times what is left of
+    the other operand, 0, would be a NaN.
+    """
 
     shape: str              # m16n8k16
     operand: str            # PTX type of A and B
@@ -45,9 +49,9 @@ class Mma:
 
 
 _SPLIT = {
-    Precision.TF32X3: ((1, 0), (0, 1), (0, 0)),
-    Precision.BF16X3: ((1, 0), (0, 1), (0, 0)),
-    Precision.BF16X6: ((2, 0), (1, 1), (0, 2), (1, 0), (0, 1), (0, 0)),
+    Precision.TF32X3: ((1, 2), (2, 1), (0, 0)),
+    Precision.BF16X3: ((1, 2), (2, 1), (0, 0)),
+    Precision.BF16X6: ((2, 3), (1, 1), (3, 2), (1, 3), (3, 1), (0, 0)),
 }
 
 
