@@ -32,10 +32,13 @@ _MOST = 1 << 20
 def unrolling(ops: Iterable[Op]) -> int:
     """How many vectors a nest that computes `ops` takes at once.
 
-    Four hide the latency of loads; long computations have parallelism enough and would only grow the code.
+    Four hide the latency of loads; long computations, and those with many loads, have parallelism enough and would
+    only grow the code.
     """
-    work = sum(cost for op in ops if (cost := _COSTS.get(op.name, 0)))
-    return 4 if work < 5 else 2 if work < 20 else 1
+    ops = list(ops)
+    work = sum(_COSTS.get(op.name, 0) for op in ops)
+    loads = sum(op.name == "load" for op in ops)
+    return 4 if work < 5 and loads < 12 else 2 if work < 20 and loads < 24 else 1
 
 
 @dataclass(slots=True)
