@@ -12,7 +12,8 @@ ROOT = Path(__file__).resolve().parents[1]
 DESIGN = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
 TREE = re.search(r"^    cli +tilewright/\n(.*?)\n\n", DESIGN, re.DOTALL | re.MULTILINE)[1]
 # lines of the tree whose words are names of modules
-NAMED = ("ir/", "analysis/", "language/", "frontend/", "interpret/", "runtime/", "testing/", "torch/", "cli/")
+NAMED = ("layout/", "ir/", "analysis/", "language/", "frontend/", "interpret/", "runtime/", "testing/", "torch/",
+         "cli/")
 
 
 def parts() -> Iterator[tuple[str, str]]:
@@ -31,7 +32,7 @@ def modules() -> Iterator[str]:
         yield folder
         if folder in NAMED:
             plain = re.sub(r"\(.*?\)|a file a family of names", "", words)
-            yield from (folder + word for word in re.findall(r"[a-z_]+/?", plain))
+            yield from (folder + word for word in re.findall(r"[a-z_][a-z_0-9]*/?", plain))
         elif folder == "targets/":
             for package, names in re.findall(r"(\w+/) \((.*?)\)", words):
                 yield from (f"targets/{package}{word}" for word in re.findall(r"[a-z_]+/?", names))

@@ -23,6 +23,7 @@ from tilewright.diagnostics import (
     FootprintError,
     InterpreterError,
     KernelAssertionError,
+    MemoryFaultError,
     OutOfBoundsError,
     OutOfResources,
     TritonError,
@@ -61,9 +62,9 @@ _LAZY = ("language", "testing", "compat", "runtime", "interpret", "compile", "ta
 
 __all__ = [
     "AutotunerError", "CheckError", "CompilationError", "CompileTimeAssertionFailure", "Config", "DataRaceError",
-    "FootprintError", "InterpreterError", "JITFunction", "KernelAssertionError", "KernelInterface", "MockTensor",
-    "OutOfBoundsError", "OutOfResources", "TensorWrapper", "TritonError", "UndefinedLaneError",
-    "UnsupportedLanguageConstruct", "UnwrittenReadError", "WrappedOffsetError", "__version__",
+    "FootprintError", "InterpreterError", "JITFunction", "KernelAssertionError", "KernelInterface",
+    "MemoryFaultError", "MockTensor", "OutOfBoundsError", "OutOfResources", "TensorWrapper", "TritonError",
+    "UndefinedLaneError", "UnsupportedLanguageConstruct", "UnwrittenReadError", "WrappedOffsetError", "__version__",
     "aggregate", "autotune", "cdiv", "constexpr_function", "heuristics", "jit", "knobs", "language", "next_power_of_2",
     "reinterpret", "set_allocator", "testing",
 ]

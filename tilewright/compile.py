@@ -11,8 +11,9 @@ Tests: tests/runtime/test_compile.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from tilewright.analysis.written import Written, written_params
 from tilewright.diagnostics import CompilationError
@@ -24,10 +25,13 @@ from tilewright.language.function import SourceFunction
 from tilewright.language.options import Options, Signature
 from tilewright.passes.inline import INLINE
 from tilewright.passes.manager import run_passes
-from tilewright.targets.base import CodeObject, Target
+from tilewright.targets.base import CodeObject, Stage, Target
 
 # What is called with the name of a stage and its text, when somebody wants to see the stages.
 Dump = Callable[[str, str], None]
+# What may change the stages: called with target, stages by name (which run in this order, each on what the one before
+# it gave), options, language, and None.
+Inspect = Callable[[Target, dict[str, Stage], Options, str, None], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +56,23 @@ def lower(fn: SourceFunction, signature: Signature, options: Options, *, check: 
     return Lowered(fn, module, options, written_params(module))
 
 
-def finish(lowered: Lowered, target: Target, *, check: int = 1, dump: Dump | None = None) -> CodeObject:
+def finish(lowered: Lowered, target: Target, *, check: int = 1, dump: Dump | None = None,
+           inspect: Inspect | None = None) -> CodeObject:
     """Machine code for `lowered`; `check` as in `passes.manager.run_passes`."""
     module = lowered.module
     if dump is not None:
         dump("source", lowered.fn.source)
         dump("ttir", print_module(module))
-    passes = list(target.passes(lowered.options))
-    module = run_passes(module, passes, check=check,
-                        dump=None if dump is None else lambda name, m: dump(f"after-{name}", print_module(m)))
+
+    def optimised(module: Module, metadata: dict[str, Any]) -> Module:
+        return run_passes(module, list(target.passes(lowered.options)), check=check,
+                          dump=None if dump is None else lambda name, m: dump(f"after-{name}", print_module(m)))
+
+    stages: dict[str, Stage] = {"ttir": optimised, **target.stages(lowered.options)}
+    if inspect is not None:
+        inspect(target, stages, lowered.options, "triton", None)
     try:
-        code = target.compile(module, lowered.options)
+        module, code = _staged(module, stages)
     except CompilationError as error:
         if error.location is None:      # the code generator speaks of the kernel as a whole
             error.location = lowered.fn.location(lowered.fn.tree())
@@ -77,6 +87,20 @@ def finish(lowered: Lowered, target: Target, *, check: int = 1, dump: Dump | Non
         for name in code.texts.keys() - {"source", "ttir", "tile"}:
             dump(name, code.texts[name])
     return code
+
+
+def _staged(module: Module, stages: Mapping[str, Stage]) -> tuple[Module, CodeObject]:
+    """Run the stages: the last tile IR, and the code."""
+    value: Any = module
+    metadata: dict[str, Any] = {}
+    last = ""
+    for last, stage in stages.items():      # noqa: B007  (the name is for the message)
+        value = stage(value, metadata)
+        module = value if isinstance(value, Module) else module
+    if not isinstance(value, CodeObject):
+        raise TypeError(f"the last stage ({last}) gives a {type(value).__name__}, not a CodeObject; "
+                        "put stages before it")
+    return module, value
 
 
 def compile_kernel(fn: SourceFunction, signature: Signature, target: Target, options: Options, *,

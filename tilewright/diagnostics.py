@@ -8,15 +8,21 @@ the project.  Tests: tests/test_diagnostics.py, tests/errors/.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import linecache
+import sys
 import types
 import unicodedata
 from dataclasses import dataclass, replace
+from opcode import opmap
 from pathlib import Path
 
 _PACKAGE = str(Path(__file__).parent) + "/"
 _BETWEEN = frozenset({functools.__file__, contextlib.__file__})      # the files of frames between ours
+_RAISE = opmap["RAISE_VARARGS"]
+_MEANT = "_tilewright_meant"
+_STANDARD = str(Path(linecache.__file__).parent) + "/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +105,13 @@ class CompilationError(TritonError):
         self.node = node
         self.line_text = line_text
         super().__init__(message)
+
+    source_line_count_max_in_message = 12       # triton's limit; the message here shows the one guilty line
+
+    @property
+    def error_message(self) -> str:
+        """The bare text, under triton's name."""
+        return self.message
 
     def __str__(self) -> str:
         return render(self.message, self.location, self.line_text)
@@ -196,11 +209,40 @@ class OutOfBoundsError(TritonError, IndexError):
         self.bad, self.kernel, self.program, self.location = bad, kernel, program, location
         self.argument, self.index, self.elements = bad.argument, bad.index, bad.elements
         lane = f"tile element {list(bad.lane)} of " if bad.lane else ""
-        super().__init__(render(f"{kernel}: {bad} ({lane}program {program}); if that element is not wanted, give the "
-                                "access a mask that is false there: mask=offsets < n", location))
+        cure = ("if that element is not wanted, give the access a mask that is false there: mask=offsets < n; if it "
+                f"belongs to a larger tensor that {bad.argument!r} is a view of, pass that tensor, or launch within "
+                "knobs.scope(check_bounds=False)")
+        super().__init__(render(f"{kernel}: {bad} ({lane}program {program}); {cure}", location))
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.bad, self.kernel, self.program, self.location)
+
+
+class MemoryFaultError(TritonError):
+    """A compiled kernel touched an address that the process does not have: a segmentation fault, caught.
+
+    Bounds tests find most such accesses before they happen; this is left to kernels compiled without them
+    (`TILEWRIGHT_CHECK_BOUNDS=0`), to pointers that come out of memory, and to tensors whose memory has gone.
+    `kernel`, `address`, `program` (id along x, y, z), and where it could be found out `what` (the access), `bad`,
+    `argument`, `index` and `location`.  What the launch stored before is in memory.
+    """
+
+    def __init__(self, kernel: str, address: int, program: tuple[int, int, int], what: str = "",
+                 bad: BadAccess | None = None, location: Location | None = None) -> None:
+        self.kernel, self.address, self.program = kernel, address, program
+        self.what, self.bad, self.location = what, bad, location
+        self.argument = None if bad is None else bad.argument
+        self.index = None if bad is None else bad.index
+        self.slots: tuple[int, ...] = ()        # of the launch, for who looks for the access
+        lane = f"tile element {list(bad.lane)} of " if bad is not None and bad.lane else ""
+        told = f"{kernel}: memory fault at address {address:#x}{', ' if what else ''}{what} ({lane}program {program})"
+        cure = ("launch it with check=True, which tests every access" if bad is None else
+                "give the access a mask that is false there (mask=offsets < n), and leave the tests of bounds on "
+                "(TILEWRIGHT_CHECK_BOUNDS), which find it before anything is written")
+        super().__init__(f"{render(told, location)}\nlikely cure: {cure}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.kernel, self.address, self.program, self.what, self.bad, self.location)
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,20 +323,57 @@ def cut_own_frames(error: BaseException) -> None:
             cut_own_frames(error)
             raise
 
-    This is for errors of kernels (`TritonError`), Ctrl-C, and the end of a debugger; any other may be a fault.
+    This is for errors of kernels (`TritonError`), Ctrl-C, the end of a debugger, what a `raise` of ours says of an
+    argument, and what a function of the program raises that we called (a grid, a hook); any other may be a fault.
 
     Frames of a kernel in the eager engine stay, for a debugger to look into.  The frame that has the `try` is cut out,
-    too: Python (from 3.11 on) does not add it again at a bare `raise`.  An `InternalError` keeps all, and so does a
+    too: Python does not add it again at a bare `raise`.  An `InternalError` keeps all, and so does a
     cause that is no error of ours and has no frame of the user: it shows a fault.  This is no context manager since
     leaving one is a call, in which a step debugger would stop.
     """
-    is_known = isinstance(error, TritonError | KeyboardInterrupt) or type(error).__module__ == "bdb"
-    part: BaseException | None = error if is_known and not isinstance(error, InternalError) else None
+    is_known = (isinstance(error, TritonError | KeyboardInterrupt) or type(error).__module__ == "bdb"
+                or _is_meant(error))
+    part: BaseException | None = error if is_known and not isinstance(error, InternalError | AssertionError) else None
     while part is not None:
         kept = _of_users(part.__traceback__)
-        if kept is not None or type(part).__module__.startswith("tilewright."):
+        if kept is not None or part is error or type(part).__module__.startswith("tilewright."):
             part.__traceback__ = kept
         part = part.__cause__
+    if sys.version_info < (3, 11) and sys.exc_info()[1] is error:
+        _show_in_handler(error)
+
+
+def _is_meant(error: BaseException) -> bool:
+    """Whether a `raise` statement of this package raised the error, or a function of the program that we called.
+
+    The error remembers it, since the frame that tells is cut out before frames further out are.
+    """
+    last: types.TracebackType | None = None     # our innermost frame
+    trace = error.__traceback__
+    while trace is not None:
+        last = trace if is_own(trace.tb_frame) else last
+        trace = trace.tb_next
+    if last is not None:
+        inner, says = last.tb_next, last.tb_frame.f_code.co_code[last.tb_lasti] == _RAISE
+        if says if inner is None else not _is_library(inner.tb_frame):
+            error.__dict__[_MEANT] = True
+    return _MEANT in error.__dict__
+
+
+def _is_library(frame: types.FrameType) -> bool:
+    """Whether a frame is of Python's own modules or of an installed package."""
+    file = frame.f_code.co_filename
+    return file.startswith((_STANDARD, "<frozen")) or "site-packages" in file or "dist-packages" in file
+
+
+def _show_in_handler(error: BaseException) -> None:
+    """Until Python 3.10 a bare `raise` shows the traceback that the error had when the handler was entered."""
+    set_handled = ctypes.pythonapi.PyErr_SetExcInfo
+    set_handled.argtypes, set_handled.restype = [ctypes.py_object] * 3, None
+    parts = type(error), error, error.__traceback__
+    for part in parts:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(part))      # it takes over a reference to each
+    set_handled(*parts)
 
 
 def _of_users(trace: types.TracebackType | None) -> types.TracebackType | None:

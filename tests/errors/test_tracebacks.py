@@ -13,8 +13,6 @@ from tilewright.diagnostics import CompilationError, InternalError, OutOfBoundsE
 from tilewright.language.errors import LanguageError
 from tilewright.runtime import knobs
 
-pytestmark = pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 adds the frames again")
-
 
 @triton.jit
 def narrow(x):
@@ -116,6 +114,7 @@ def test_the_cause_stays_and_shows_no_frame_of_ours(engine):
     assert type(cause) is ValueError and [name for _, name in frames(cause)] == ["refuses"]
 
 
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 knows no columns of running code")
 def test_both_engines_name_the_same_place():
     for kernel in (misspelt, one_sided, endless):
         compiled, interpreted = raised(kernel, "cpu"), raised(kernel, "eager")
@@ -150,3 +149,56 @@ def test_leaving_a_debugger_shows_the_kernel(monkeypatch):
     monkeypatch.setattr(sys, "breakpointhook", leave)
     error = raised(stops, "eager")
     assert type(error) is bdb.BdbQuit and [name for _, name in frames(error)] == ["raised", "stops", "leave"]
+
+
+BAD_LAUNCHES = {
+    "too many arguments": (TypeError, lambda k, x: k[(1,)](x, 1, 2, 3, 4)),
+    "too few arguments": (TypeError, lambda k, x: k[(1,)](x)),
+    "given twice": (TypeError, lambda k, x: k[(1,)](x, 1, x_ptr=x)),
+    "unknown keyword": (KeyError, lambda k, x: k[(1,)](x, 1, BLOKC=3)),
+    "argument without a meaning": (TypeError, lambda k, x: k[(1,)](object(), 1)),
+    "grid of text": (TypeError, lambda k, x: k[("a",)](x, 1)),
+    "grid of four": (ValueError, lambda k, x: k[(1, 2, 3, 4)](x, 1)),
+    "option": (ValueError, lambda k, x: k[(1,)](x, 1, num_warps=3)),
+    "read-only": (ValueError, lambda k, x: k[(1,)](np.broadcast_to(x, (2, 16)), 1)),
+    "warmup": (TypeError, lambda k, x: k.warmup(x, 1, 2, 3, grid=(1,))),
+    "run": (TypeError, lambda k, x: k.run(x, 1, 2, 3, grid=(1,))),
+    "call": (RuntimeError, lambda k, x: k(x, 1)),
+    "compiled, too few": (TypeError, lambda k, x: k[(1,)](x, 1)[(1,)](x)),
+    "compiled, another": (ValueError, lambda k, x: k[(1,)](x, 1)[(1,)](x.astype(np.int8), 1)),
+    "tuned": (TypeError, lambda k, x: triton.autotune([triton.Config({"n": 1})], key=[])(k)[(1,)](x, n=1)),
+    "by rule": (TypeError, lambda k, x: triton.heuristics({"n": lambda args: 1})(k)[(1,)](object())),
+}
+
+
+@pytest.mark.parametrize("hot", [False, True])
+@pytest.mark.parametrize("name", BAD_LAUNCHES)
+def test_errors_of_a_launch_show_its_line_last(name, hot):
+    kind, launch = BAD_LAUNCHES[name]
+    kernel, x = triton.jit(outside.fn), np.zeros(16, np.float32)
+    for _ in range(4 * hot):
+        kernel[(1,)](x, 0)
+    with pytest.raises(kind) as caught:
+        launch(kernel, x)
+    assert frames(caught.value) == [(__file__, "test_errors_of_a_launch_show_its_line_last"), (__file__, "<lambda>")]
+
+
+@pytest.mark.parametrize("hot", [False, True])
+def test_an_error_in_a_grid_is_the_programs(hot):
+    def grid(meta):
+        return (1 // 0,)
+
+    kernel, x = triton.jit(outside.fn), np.zeros(16, np.float32)
+    for _ in range(4 * hot):
+        kernel[(1,)](x, 0)
+    with pytest.raises(ZeroDivisionError) as caught:
+        kernel[grid](x, 0)
+    assert [name for _, name in frames(caught.value)] == ["test_an_error_in_a_grid_is_the_programs", "grid"]
+
+
+def test_a_fault_of_another_class_keeps_its_frames(monkeypatch):
+    """What no `raise` of ours says, and what a library says that we have called: here is something to be repaired."""
+    monkeypatch.setattr(triton.runtime.jit, "facts_of", None)
+    assert frames(raised(triton.jit(outside.fn), "cpu"))[-1][0].endswith("jit.py")
+    monkeypatch.setattr(triton.runtime.jit, "facts_of", np.broadcast_to)
+    assert any("tilewright/runtime" in file for file, _ in frames(raised(triton.jit(outside.fn), "cpu")))

@@ -26,10 +26,15 @@ IMPORTS_LATE: Mapping[str, str] = {
     "tilewright/runtime/fingerprint.py": "hashlib loads a large library that nearly no process needs",
     "tilewright/runtime/build.py": "a kernel from the disk cache needs no compiler",
     "tilewright/runtime/jit.py": "the compiler and the eager engine are loaded by the first launch that needs them",
+    "tilewright/runtime/launch.py": "the interpreter is loaded when a memory fault has to be explained",
+    "tilewright/runtime/driver.py": "what speaks to NVIDIA's driver is loaded when a GPU is asked about",
+    "tilewright/targets/base.py": "hashlib loads a large library that nearly no process needs",
+    "tilewright/testing/engines.py": "what speaks to NVIDIA's driver is loaded for a launch on a GPU",
     "tilewright/targets/cpu/target.py": "a kernel from the disk cache is loaded without what generates code",
     "tilewright/targets/cpu/host/choice.py": "the portable host loads LLVM",
     "tilewright/targets/cpu/host/library.py": "the writer of the pool's text is loaded when no stored code is found",
     "tilewright/targets/cpu/host/linux.py": "only kernels that are launched more than once get a native launcher",
+    "tilewright/targets/nvidia/target.py": "a kernel from the disk cache is loaded without what generates code",
     "tilewright/testing/report.py": "pandas and matplotlib are extras, needed by those who ask for a plot",
 }
 

@@ -23,6 +23,7 @@ from tilewright.ir.ops import TABLE, Algebra, Effect, OpRow, TypeRuleError
 from tilewright.ir.ops.attributes import Precision, Rmw, Scope, Sem
 from tilewright.ir.ops.table import OpTable
 from tilewright.ir.types import BF16, F16, F32, I1, I8, I32, I64, Pointer, Tile
+from tilewright.layout import Layout
 
 P32 = Pointer(I32)
 CONST = Pointer(I32, const=True)
@@ -56,7 +57,10 @@ def t(element, *shape):
 
 
 # row: (operand types, attributes, regions) that the type rule takes, and what it gives
+SPREAD = Tile((4,), F32, Layout.of((4,), register=(), lane=(1, 2, 0, 0, 0), warp=()))
 STRUCTURAL = {
+    "convert": ([t(F32, 4)], {"to": SPREAD}, [], (SPREAD,)),
+    "barrier": ([], {}, [], ()),
     "constant": ([], {"value": 5, "type": I8}, [], (I8,)),
     "splat": ([F32], {"shape": (2, 3)}, [], (t(F32, 2, 3),)),
     "iota": ([], {"start": 3, "end": 7}, [], (t(I32, 4),)),

@@ -49,7 +49,7 @@ MODULES = [
     ("module @k\nfunc @k(%a: i32 [alignment = 4]) {\n}", 2, 18, "'alignment' is unknown here"),
     ("module @k\nfunc @k(%a: i32, %a: i32) {\n}", 2, 18, "%a is defined twice"),
     ("module @k\nfunc @k() {\n  return\n}\nfunc @k() {\n  return\n}", 5, 6, "function @k is defined twice"),
-    ("module @k\nfunc @k(%a: tile<2xi32, blocked>) {\n}", 2, 25, "no way to read it was given"),
+    ("module @k\nfunc @k(%a: tile<2xi32, blocked>) {\n}", 2, 25, "a layout is written as"),
     ("module @k\nfunc @k(%a i32) {\n}", 2, 12, "expected ':', found 'i32)'"),
 ]
 

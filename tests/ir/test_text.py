@@ -18,6 +18,7 @@ from tilewright.ir.parse import parse_module
 from tilewright.ir.text import op_lines, print_module, print_value, value_names
 from tilewright.ir.types import BF16, F32, F64, I1, I32, I64, Pointer, Tile
 from tilewright.ir.walk import ops_in
+from tilewright.layout import Layout
 
 
 def kernel(build, params=(), facts=(), **fields) -> Module:
@@ -116,10 +117,10 @@ def test_locations_round_trip():
     assert [op.loc for op in round_trip(module).entry.body.ops] == [UNKNOWN, UNKNOWN]
 
 
-def test_layouts_are_read_by_the_caller():
-    text = "module @k\n\nfunc @k(%x: tile<4xf32, blocked(1, 4)>) {\n  return\n}\n"
-    module = parse_module(text, parse_layout=lambda layout: layout)
-    assert module.entry.params[0].type == Tile((4,), F32, "blocked(1, 4)")
+def test_layouts_in_types():
+    text = "module @k\n\nfunc @k(%x: tile<4xf32, #linear(4, register a0, lane a1, warp)>) {\n  return\n}\n"
+    module = parse_module(text)
+    assert module.entry.params[0].type == Tile((4,), F32, Layout.of((4,), register=(1,), lane=(2,), warp=()))
     assert print_module(module) == text
 
 

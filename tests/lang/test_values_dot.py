@@ -168,3 +168,61 @@ def test_tiled_matmul(launch, shape, dtype, transposed):
     grid = (triton.cdiv(m, 32) * triton.cdiv(n, 32),)
     launch(matmul, grid, a, b, c, m, n, k, *strides, BLOCK_M=32, BLOCK_N=32, BLOCK_K=16, GROUP=2)
     np.testing.assert_array_equal(c, (a.astype(np.float32) @ b.astype(np.float32)).astype(dtype))
+
+
+@triton.jit
+def powers(out, a, b, n, N: tl.constexpr, STYLE: tl.constexpr, LOOP: tl.constexpr):
+    """Products that go round a loop and are operands of the next ones."""
+    i = tl.arange(0, N)
+    at = i[:, None] * N + i[None, :]
+    x, y = tl.load(a + at), tl.load(b + at)
+    if LOOP == "for":
+        for _ in range(n):
+            x, y = next_powers(x, y, STYLE)
+    else:
+        k = 0
+        while k < n:
+            x, y = next_powers(x, y, STYLE)
+            k += 1
+    tl.store(out + at, x)
+    tl.store(out + N * N + at, y)
+
+
+@triton.jit
+def next_powers(x, y, STYLE: tl.constexpr):
+    if STYLE == "left":
+        return tl.dot(x, y), y
+    elif STYLE == "right":
+        return x, tl.dot(x, y)
+    elif STYLE == "square":
+        return tl.dot(x, x), y
+    elif STYLE == "sum":
+        return tl.dot(x, y, x), y
+    elif STYLE == "transposed":
+        return tl.dot(tl.trans(x), y), y
+    elif STYLE == "both":
+        return tl.dot(x, y), tl.dot(y, x)
+    elif STYLE == "swapped":
+        return y, tl.dot(y, x)
+    else:
+        return tl.dot(tl.dot(x, y), x, y), x
+
+
+NEXT = {"left": lambda x, y: (x @ y, y), "right": lambda x, y: (x, x @ y), "square": lambda x, y: (x @ x, y),
+        "sum": lambda x, y: (x @ y + x, y), "transposed": lambda x, y: (x.T @ y, y),
+        "both": lambda x, y: (x @ y, y @ x), "swapped": lambda x, y: (y, y @ x),
+        "twice": lambda x, y: (x @ y @ x + y, x)}
+
+
+@pytest.mark.parametrize("loop", ["for", "while"])
+@pytest.mark.parametrize("style", NEXT)
+def test_a_product_that_is_an_operand_of_the_next(launch, style, loop):
+    rng = np.random.default_rng(7)
+    for n in (3, 16):
+        a, b = (rng.integers(-1, 2, (n, n)).astype(np.float32) for _ in range(2))
+        out = np.zeros((2, n, n), np.float32)
+        launch(powers, (1,), out, a, b, 2, N=n, STYLE=style, LOOP=loop)
+        x, y = a, b
+        for _ in range(2):
+            x, y = NEXT[style](x, y)
+        np.testing.assert_array_equal(out, np.stack([x, y]))

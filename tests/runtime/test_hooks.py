@@ -1,5 +1,6 @@
 """Hooks around compilations, loads and launches, native launches among them."""
 
+import gc
 import threading
 
 import numpy as np
@@ -174,3 +175,87 @@ def test_what_is_no_hook():
     with pytest.raises(AttributeError):
         knobs.runtime.no_such_hook = None
     assert {"launch_enter_hook", "jit_cache_hook"} <= set(dir(knobs.runtime))
+
+
+def test_stages_can_be_seen_and_changed(tmp_path):
+    """As in triton: a hook gets the stages by name, in the order in which they run, and may replace them."""
+    seen = []
+
+    def hook(target, stages, options, language, capability):
+        seen.append((target.name, list(stages), options.num_warps, language, capability))
+        make_text = stages["llir"]
+
+        def noted(src, metadata):
+            seen.append(type(src).__name__)
+            text = make_text(src, metadata)
+            return text.replace("fmul", "fadd")     # x * 2 becomes x + 2
+
+        stages["llir"] = noted
+
+    x, out = arrays()
+    kernel = triton.jit(double.fn)
+    with knobs.scope(disk_cache=True, cache_dir=str(tmp_path)):
+        for _ in range(5):
+            kernel[(1,)](x, out, 8, 8)
+        np.testing.assert_array_equal(out, 2 * x)
+        knobs.runtime.add_stages_inspection_hook = hook
+        for _ in range(3):      # it was native before, and compiles once
+            made = kernel[(1,)](x, out, 8, 8)
+            np.testing.assert_array_equal(out, x + 2)
+        assert seen == [("cpu", ["ttir", "llir", "object"], 4, "triton", None), "Module"] and "fadd" in made.asm["llir"]
+        knobs.runtime.add_stages_inspection_hook = None
+        kernel[(1,)](x, out, 8, 8)
+        np.testing.assert_array_equal(out, 2 * x)
+        triton.jit(double.fn)[(1,)](x, out, 8, 8)       # what the hook has made is not on the disk
+        np.testing.assert_array_equal(out, 2 * x)
+
+
+def test_a_hook_that_names_itself_is_cached(tmp_path):
+    """triton 3.9 asks a hook without arguments for a key and a hash, which stand for what it does."""
+    calls = []
+
+    def make(factor):
+        def hook(target=None, stages=None, options=None, language=None, capability=None):
+            if stages is None:
+                return factor, str(factor)
+            calls.append(factor)
+            text = stages["llir"]
+            stages["llir"] = lambda src, metadata: text(src, metadata).replace("0x4000000000000000", hex_of(factor))
+            return None
+
+        return hook
+
+    def hex_of(number):
+        return f"0x{int(np.float64(number).view(np.int64)):016x}"
+
+    x, out = arrays()
+    with knobs.scope(disk_cache=True, cache_dir=str(tmp_path)):
+        for factor in (3, 5, 3, 5, 3):
+            knobs.runtime.add_stages_inspection_hook = make(factor)
+            triton.jit(double.fn)[(1,)](x, out, 8, 8)
+            np.testing.assert_array_equal(out, factor * x)
+    assert calls == [3, 5]
+
+
+def test_stages_that_give_no_code_are_refused():
+    def hook(target, stages, options, language, capability):
+        del stages["object"]
+
+    knobs.runtime.add_stages_inspection_hook = hook
+    with pytest.raises(TypeError, match=r"the last stage \(llir\) gives a str, not a CodeObject"):
+        triton.jit(double.fn)[(1,)](*arrays(), 8, 8)
+
+
+def test_unloading_is_told():
+    gc.collect()        # kernels of other tests
+    seen = []
+    knobs.runtime.kernel_load_end_hook.add(lambda *told: seen.append(("load", *told[2:])))
+    knobs.runtime.kernel_unload_hook.add(lambda *told: seen.append(("unload", *told[2:])))
+    kernel = triton.jit(double.fn)
+    for _ in range(5):
+        kernel[(1,)](*arrays(), 8, 8)
+    assert [event for event, *_ in seen] == ["load"]
+    del kernel
+    gc.collect()
+    assert [event for event, *_ in seen] == ["load", "unload"]
+    assert seen[0][1:] == seen[1][1:] and seen[0][1] == "double" and len(seen[0][3]) == 64

@@ -153,3 +153,15 @@ def test_keys_are_read_again():
     for text in ("", "[1]", "no key\nat all", "[('a',)]"):
         with pytest.raises(ValueError):
             parse_key(text)
+
+
+def plain_kernel(x, n, B):
+    pass
+
+
+def test_places_count_where_lines_are_compiled_in():
+    """Code with line tables says where its functions are, so it is not taken for theirs after a move."""
+    guards = dependencies(SourceFunction(plain_kernel))
+    plain, lined = (kernel_parts(guards, SIGNATURE, Options(line_info=on)) for on in (False, True))
+    assert {p.label for p in lined} - {p.label for p in plain} == {"place of plain_kernel"}
+    assert dict(lined)["place of plain_kernel"] == f"{__file__}:{plain_kernel.__code__.co_firstlineno}"

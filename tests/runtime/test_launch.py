@@ -4,7 +4,8 @@ import pytest
 
 from tilewright.analysis.written import Written
 from tilewright.runtime.arguments import Pointer
-from tilewright.runtime.launch import WIDE_ELEMENTS, check_devices, check_writable, facts_of
+from tilewright.runtime.driver import driver
+from tilewright.runtime.launch import WIDE_ELEMENTS, check_on_host, check_writable, device_of, facts_of
 
 
 def at(low, high, element="fp32", writable=True, device="cpu"):
@@ -49,9 +50,17 @@ def test_read_only():
 
 
 def test_devices():
-    check_devices("k", ["a", "b"], [(0, at(0, 8)), (1, at(8, 16))])
-    check_devices("k", [], [])
-    with pytest.raises(ValueError, match="'b' is on cuda:1, and this version"):
-        check_devices("k", ["a", "b"], [(1, at(0, 8, device="cuda:1"))])
+    assert device_of("k", ["a", "b"], [(0, at(0, 8)), (1, at(8, 16))]) == "cpu" == device_of("k", [], [])
+    assert device_of("k", ["a", "b"], [(1, at(0, 8, device="cuda:1"))]) == "cuda:1"
+    assert device_of("k", ["a", "b"], [(0, at(0, 0, device="mock")), (1, at(0, 8, device="cuda:1"))]) == "cuda:1"
+    assert device_of("k", ["a"], [(0, at(0, 0, device="mock"))]) == driver.device_name()
     with pytest.raises(ValueError, match="'a' is on cpu, 'b' is on cuda:1"):
-        check_devices("k", ["a", "b"], [(0, at(0, 8)), (1, at(0, 8, device="cuda:1"))])
+        device_of("k", ["a", "b"], [(0, at(0, 8)), (1, at(0, 8, device="cuda:1"))])
+    with pytest.raises(ValueError, match="'b' is on mps:0, and kernels run on CPUs and on NVIDIA GPUs"):
+        device_of("k", ["a", "b"], [(1, at(0, 0, device="mps:0"))])
+
+
+def test_what_works_on_the_host_only():
+    check_on_host("k", ["a", "b"], [(0, at(0, 8)), (1, at(8, 16))])
+    with pytest.raises(ValueError, match="k: the tensors are on cuda:1, and this works on tensors in the CPU's memory"):
+        check_on_host("k", ["a", "b"], [(1, at(0, 8, device="cuda:1"))])

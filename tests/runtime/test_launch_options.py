@@ -34,7 +34,7 @@ def test_knobs_that_affect_code_reach_the_options():
     assert make_options("k", {}, None, {**SETTINGS, "f32_default": "ieee"}).default_dot_input_precision == "ieee"
     affecting = {name for name, knob in knobs.TABLE.items() if knob.affects_code}
     other = {"debug": True, "default_fp_fusion": True, "f32_default": "ieee", "allow_non_constexpr_globals": True,
-             "check_bounds": False}
+             "check_bounds": False, "debug_info": True}
     assert affecting == other.keys() | {"cpu"}      # that one chooses the target
     for name, value in other.items():
         assert make_options("k", {}, None, {**SETTINGS, name: value}) != Options(), name

@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -589,7 +590,7 @@ ENDLESS = """
 @pytest.mark.parametrize("programs", [1, 50])
 @pytest.mark.parametrize("interrupt", [True, False])
 def test_an_endless_kernel_ends(tmp_path, host, programs, interrupt):
-    """By Ctrl-C, or by the time limit with the loop's line and the program."""
+    """By Ctrl-C, or by the time limit, with the loop's line and the program."""
     file = tmp_path / "endless.py"
     file.write_text(textwrap.dedent(ENDLESS).format(programs=programs, interrupt=interrupt))
     environment = {**os.environ, "TILEWRIGHT_HOST": host, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -597,11 +598,8 @@ def test_an_endless_kernel_ends(tmp_path, host, programs, interrupt):
         environment["TILEWRIGHT_TIMEOUT"] = "0.5"
     child = subprocess.run([sys.executable, str(file)], timeout=100, capture_output=True, text=True, env=environment)
     assert child.returncode == 0, child.stdout + child.stderr
-    if interrupt:
-        assert child.stdout.startswith("KeyboardInterrupt")
-    else:
-        assert child.stdout.startswith("TimeoutError")
-        assert "endless.py:10" in child.stdout and "program (" in child.stdout
+    assert child.stdout.startswith("KeyboardInterrupt at " if interrupt else "TimeoutError at ")
+    assert "endless.py:10:" in child.stdout and "was in this loop" in child.stdout and "program (" in child.stdout
 
 
 def test_ctypes_is_not_needed_by_hot_launches(affine, monkeypatch):
@@ -610,3 +608,37 @@ def test_ctypes_is_not_needed_by_hot_launches(affine, monkeypatch):
     monkeypatch.setattr(ctypes, "c_int64", None)
     affine[(1,)](x, o, 3, 2, BLOCK=2)
     assert o.tolist() == [6, 6]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+def test_what_a_signals_handler_raises_stays_as_it_is():
+    class OwnError(Exception):
+        pass
+
+    def handler(*_):
+        raise OwnError("mine")
+
+    @triton.jit
+    def wait(flag):
+        tl.store(flag + 1, 1)
+        while tl.load(flag, volatile=True) == 0:
+            pass
+
+    flag = np.array([1, 0])
+    warm(wait, flag)
+    flag[:] = 0
+
+    def alarm():
+        while not flag[1]:
+            time.sleep(0.001)
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        thread = threading.Thread(target=alarm)
+        thread.start()
+        with pytest.raises(OwnError, match="mine"):
+            wait[(2,)](flag)
+        thread.join()
+    finally:
+        signal.signal(signal.SIGUSR1, before)

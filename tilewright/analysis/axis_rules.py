@@ -175,9 +175,10 @@ def _remainder_of(fact: AxisInfo, d: int, other: AxisInfo) -> AxisInfo:
 
 
 def _remainder(facts: Facts, op: Op) -> AxisInfo:
+    """Of x by y: where y is one number (0, too: x remains), runs within what divides it stay runs."""
     x, y = _operands(facts, op)
-    d = y.constant
-    if d is not None and d > 0 and facts.not_negative(op.operands[0]):
+    d = y.divisor if y.constant is None else y.constant
+    if d > 0 and y.is_uniform(op.operands[1].type) and facts.not_negative(op.operands[0]):
         return _remainder_of(x, d, y)
     return pointwise([x, y])
 
@@ -388,6 +389,7 @@ def _cat(facts: Facts, op: Op) -> AxisInfo:
 
 RULES: Mapping[str, Rule] = {
     "constant": _constant, "iota": _iota, "hint": _hint, "load": _load,
+    "convert": lambda axis, op: axis.fact(op.operands[0]),
     "add": lambda facts, op: _sum(facts, op, True), "sub": lambda facts, op: _sum(facts, op, False),
     "ptr_add": _pointer_sum, "or": _or, "xor": _xor, "and": _and, "mul": _product, "shl": _shift_left,
     "div_s": _divide, "div_u": _divide, "shr_s": _shift_right, "shr_u": _shift_right,

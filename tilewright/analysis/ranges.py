@@ -119,6 +119,7 @@ _SHIFTS: dict[str, Callable[[int, int], int]] = {
 # Rows whose result holds elements of the operands at these positions.
 _FOLLOWS: dict[str, Sequence[int]] = {
     "splat": (0,), "broadcast": (0,), "expand_dims": (0,), "reshape": (0,), "permute": (0,), "hint": (0,),
+    "convert": (0,),
     "split": (0,), "join": (0, 1), "cat": (0, 1), "select": (1, 2), "gather": (0,),
 }
 

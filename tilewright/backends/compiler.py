@@ -56,6 +56,38 @@ class BaseBackend:
         """Whether the class compiles for `target`."""
         raise NotImplementedError
 
+    supports_native_tensor_specialization = True
+
+    @staticmethod
+    def get_int_specialization(value: int, align: bool = False, **facts: Any) -> str:
+        """The mark of an integer argument: `D` if it is a multiple of 16."""
+        return "D" if align and value % 16 == 0 else ""
+
+    @staticmethod
+    def get_tensor_specialization(tensor: Any, align: bool = False, **facts: Any) -> str:
+        """The mark of a tensor argument: `D` if its address is a multiple of 16."""
+        return "D" if align and tensor.data_ptr() % 16 == 0 else ""
+
+    def hash(self) -> str:
+        """Everything of the machine and of the compiler that generated code depends on."""
+        raise NotImplementedError(f"{type(self).__name__} does not define hash()")
+
+    def parse_options(self, options: Mapping[str, Any]) -> Any:
+        """The options that the target knows."""
+        raise NotImplementedError(f"{type(self).__name__} does not define parse_options()")
+
+    def add_stages(self, stages: object, options: object, language: object = None) -> None:
+        """Refused: Tilewright's passes are listed by its targets (`tilewright opt --help`)."""
+        raise NotImplementedError("stages of code generation cannot be replaced by a table; Tilewright's passes are "
+                                  "listed by its targets (`tilewright opt --help`)")
+
+    def load_dialects(self, context: object) -> None:
+        """Nothing has to be loaded."""
+
+    def get_module_map(self) -> dict[str, Any]:
+        """Modules of the language that a code generator replaces; none by default."""
+        return {}
+
     @staticmethod
     def parse_attr(text: str) -> list[list[Any]]:
         """What a specialisation's mark says of an argument: `D` for a multiple of 16."""
@@ -86,13 +118,6 @@ class CpuBackend(BaseBackend):
     def get_codegen_implementation(self, options: CpuOptions) -> dict[str, Any]:
         """Functions that a code generator gives to the frontend; the CPU has none."""
         return {}
-
-    def get_module_map(self) -> dict[str, Any]:
-        """Modules of the language that a code generator replaces; the CPU replaces none."""
-        return {}
-
-    def load_dialects(self, context: object) -> None:
-        """Nothing has to be loaded."""
 
 
 __all__ = ["BaseBackend", "CpuBackend", "CpuOptions", "GPUTarget"]

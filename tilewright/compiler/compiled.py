@@ -20,7 +20,7 @@ from tilewright.runtime.arguments import Pointer, Readers
 from tilewright.runtime.devices import DEVICES
 from tilewright.runtime.grid import Grid, normalise
 from tilewright.runtime.launch import CompiledKernel as LaunchedKernel
-from tilewright.runtime.launch import check_devices, check_writable, facts_of
+from tilewright.runtime.launch import check_on_host, check_writable, facts_of
 from tilewright.runtime.resources import KernelResources, fast_memory_of
 from tilewright.runtime.specialize import pattern, type_text
 from tilewright.targets.base import CodeObject
@@ -95,7 +95,7 @@ class CompiledKernel(KernelResources, metaclass=_AlsoLaunched):
 
     def _launch(self, grid: Grid, args: Sequence[Any]) -> None:
         slots, names, pointers = self._split(args)
-        check_devices(self.name, names, pointers)
+        check_on_host(self.name, names, pointers)
         check_writable(self.name, names, pointers, self.written)
         facts = facts_of(pointers, self.written)
         loaded = self.module[0 if facts.disjoint and not facts.wide else 1]

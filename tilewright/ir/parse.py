@@ -12,11 +12,11 @@ import dataclasses
 import enum
 import re
 import struct
-from collections.abc import Callable
 from typing import Any
 
 from tilewright.diagnostics import UNKNOWN, Location
 from tilewright.ir.build import complete_attrs
+from tilewright.ir.layout_rules import infer_without_layouts, without_layout
 from tilewright.ir.node import Block, Function, Module, Op, ParamFacts, Value
 from tilewright.ir.ops import TABLE
 from tilewright.ir.ops.table import OpRow
@@ -24,6 +24,7 @@ from tilewright.ir.scan import Cursor
 from tilewright.ir.text import NAME, region_word
 from tilewright.ir.types import Pointer, Scalar, Tile, Type
 from tilewright.ir.verify import check_attributes
+from tilewright.layout.text import parse as parse_layout
 
 _NUMBER = re.compile(r"-?(?:inf\b|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)")
 _NAN = re.compile(r"nan(?:\((0x[0-9a-fA-F]+)\))?")
@@ -31,25 +32,20 @@ _VALUE_NAME = re.compile(r"%([\w.]+)")
 _SIZES = re.compile(r"(?:\d+x)+")
 _LAYOUT = re.compile(r"[^>]*")
 
-LayoutParser = Callable[[str], Any]
 
-
-def parse_module(text: str, file: str = "<ir>", *, check: bool = True, own_locations: bool = False,
-                 parse_layout: LayoutParser | None = None) -> Module:
+def parse_module(text: str, file: str = "<ir>", *, check: bool = True, own_locations: bool = False) -> Module:
     """The module that `text` describes.
 
-    `own_locations` gives ops and functions without a `loc` the place in `text` itself.  `parse_layout` reads the
-    layouts of tile types, which this layer does not know.
+    `own_locations` gives ops and functions without a `loc` the place in `text` itself.
     """
-    return _Parser(Cursor(text, file), check, own_locations, parse_layout).module()
+    return _Parser(Cursor(text, file), check, own_locations).module()
 
 
 class _Parser:
-    def __init__(self, cursor: Cursor, check: bool, own_locations: bool, parse_layout: LayoutParser | None) -> None:
+    def __init__(self, cursor: Cursor, check: bool, own_locations: bool) -> None:
         self._cursor = cursor
         self._check = check
         self._own_locations = own_locations
-        self._parse_layout = parse_layout
         self._values: dict[str, Value] = {}         # visible at this point of the function that is being read
         self._gone: dict[str, Value] = {}           # defined in regions that have ended; used without `check` only
         self._ahead: dict[str, Value] = {}          # used before a definition; without `check` only
@@ -252,10 +248,10 @@ class _Parser:
             raise cursor.error(str(error.args[0]), name_at) from None
         check_attributes(row, full, lambda message: cursor.error(f"op {row.name}: {message}", name_at))
         try:
-            inferred = row.infer([v.type for v in operands], full, regions)
+            inferred = infer_without_layouts(row, [v.type for v in operands], full, regions)
         except (TypeError, ValueError, IndexError, AttributeError) as error:
             raise cursor.error(f"op {row.name}: {error}", name_at) from None
-        if list(inferred) != types:
+        if list(map(without_layout, inferred)) != list(map(without_layout, types)):
             raise cursor.error(f"op {row.name} gives ({', '.join(map(str, inferred))}), the text says "
                                f"({', '.join(map(str, types))})", types_at)
         return full
@@ -312,9 +308,10 @@ class _Parser:
         layout = None
         if cursor.take(","):
             at = cursor.at
-            if self._parse_layout is None:
-                raise cursor.error("a layout, and no way to read it was given", at)
-            layout = self._parse_layout(cursor.need(_LAYOUT, "a layout")[0])
+            try:
+                layout = parse_layout(cursor.need(_LAYOUT, "a layout")[0].strip())
+            except ValueError as error:
+                raise cursor.error(str(error), at) from None
         cursor.expect(">")
         if isinstance(element, Tile):
             raise cursor.error("no tile of tiles", start)

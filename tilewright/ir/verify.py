@@ -5,7 +5,8 @@
 * Blocks: not empty, ended by the one terminator that their owner asks for.  Every value is defined once; an operand is
   visible where it is used and defined before.  Combine regions (`walk.is_isolated`) see their arguments only.
 * Ops: the row's number of operands and regions, attributes known, complete and of the declared kind, the row may stand
-  in this stage, and its type rule, run again, gives the types of the results.  Before layouts no tile has one.
+  in this stage, and its type rule, run again, gives the types of the results.  Before layouts no tile has one;
+  with them every tile does, as `ir.layout_rules` allows.
 
 A failure is a `VerifyError`: a fault of the compiler, never of the user.  Linear in the size of the module.
 Tests: tests/ir/test_verify.py (one wrong op a case).
@@ -18,6 +19,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tilewright.diagnostics import InternalError
+from tilewright.ir.layout_rules import check_layouts, infer_without_layouts, without_layout
 from tilewright.ir.node import Block, Function, Module, Op, Value
 from tilewright.ir.ops.table import Effect, OpRow, Stage
 from tilewright.ir.types import Tile, Type
@@ -197,12 +199,19 @@ class _FunctionVerifier:
         self._visible = outer
 
     def _check_types(self, op: Op, position: int) -> None:
+        have = tuple(r.type for r in op.results)
+        given = [v.type for v in op.operands]
         try:
-            types = op.row.infer([v.type for v in op.operands], op.attrs, op.regions)
+            if self._layouts:
+                types = infer_without_layouts(op.row, given, op.attrs, op.regions)
+                check_layouts(op)
+            else:
+                types = op.row.infer(given, op.attrs, op.regions)
         except _RULE_FAILURES as error:
             self._position = position
             raise self._fail(f"type rule: {error}") from error
-        have = tuple(r.type for r in op.results)
+        if self._layouts and not op.row.effects & Effect.NESTED and op.name != "convert":
+            have = tuple(map(without_layout, have))
         if types != have:
             self._position = position
             raise self._fail(f"results are ({_join(have)}), its type rule gives ({_join(types)})")

@@ -32,6 +32,7 @@ _DOC = """{doc}; gives the old element.
     {types}
     `val` is converted to the element type.  Where `mask` (int1) is false nothing happens, and the result is zero.
     `sem` is "acquire", "release", "acq_rel" (default) or "relaxed", `scope` "gpu" (default), "cta" or "sys".
+    On a CPU "cta" is one program, "gpu" every launch of this process, and "sys" also other processes.
     """
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from tilewright.language import blocks
 from tilewright.language.builder import Builder
-from tilewright.language.builtin import builtin
+from tilewright.language.builtin import builtin, give_methods
 from tilewright.language.casting import bitcast
 from tilewright.language.constexpr import constexpr, unwrap
 from tilewright.language.errors import LanguageTypeError, LanguageValueError
@@ -113,7 +113,7 @@ def advance(base: Any, offsets: Any, *, _builder: Builder) -> block_pointer:
     return block_pointer((array, sizes, strides, language_tuple(moved), shape))
 
 
-block_pointer.members = {"advance": advance}
+give_methods(block_pointer, {"advance": advance})
 
 
 def checked_dimensions(boundary_check: Any, block: block_pointer) -> list[int]:

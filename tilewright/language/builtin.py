@@ -102,11 +102,29 @@ def builtin(function: Callable[..., Any]) -> Builtin:
     return Builtin(function)
 
 
+class _Method:
+    """A builtin as an attribute of a class: bound to an instance, or itself when the class is asked."""
+
+    def __init__(self, member: Builtin) -> None:
+        self._member = member
+
+    def __get__(self, receiver: Any, owner: type) -> Builtin | BoundBuiltin:
+        return self._member if receiver is None else self._member.bind(receiver)
+
+
 def tensor_member(member: Builtin, *names: str) -> Builtin:
     """Make a builtin a method of tensors as well, under its own name or under `names`."""
     for name in names or (member.name,):
         tensor.members[name] = member
+        setattr(tensor, name, _Method(member))
     return member
+
+
+def give_methods(cls: Any, members: Mapping[str, Builtin]) -> None:
+    """Make builtins the methods of a class of structures."""
+    cls.members = dict(members)
+    for name, member in members.items():
+        setattr(cls, name, _Method(member))
 
 
 def is_builtin(value: object) -> bool:

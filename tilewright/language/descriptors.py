@@ -12,7 +12,7 @@ from typing import Any
 from tilewright.language import atomics, blocks, memory_ops
 from tilewright.language.block_pointers import padding
 from tilewright.language.builder import Builder
-from tilewright.language.builtin import Builtin, builtin
+from tilewright.language.builtin import Builtin, builtin, give_methods
 from tilewright.language.casting import cast
 from tilewright.language.constexpr import constexpr, unwrap
 from tilewright.language.errors import LanguageTypeError, LanguageValueError
@@ -198,7 +198,7 @@ def _atomic(name: str) -> Builtin:
     return Builtin(meaning)
 
 
-tensor_descriptor.members = {
+give_methods(tensor_descriptor, {
     "load": load_tensor_descriptor, "store": store_tensor_descriptor, "gather": _gather, "scatter": _scatter,
     **{f"atomic_{name}": _atomic(name) for name in ("add", "max", "min", "and", "or", "xor")},
-}
+})

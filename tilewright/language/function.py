@@ -22,10 +22,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn
 
 from tilewright.computed import computed
-from tilewright.diagnostics import Location, SourceNotFoundError
+from tilewright.diagnostics import Location, SourceNotFoundError, cut_own_frames
 from tilewright.language.constexpr import constexpr
 from tilewright.language.source_text import found_text, is_in_no_file
-from tilewright.language.types import const, pointer_type
+from tilewright.language.types import const, dtype, pointer_type
 
 Name = str | int
 
@@ -65,6 +65,11 @@ class Param:
     def num(self) -> int:
         """The index, under triton's name."""
         return self.index
+
+    @property
+    def annotation_type(self) -> str:
+        """The type text that the annotation fixes (`i32`, `u1`), empty where it fixes none."""
+        return str(self.annotation) if isinstance(self.annotation, dtype) else ""
 
     @property
     def is_const(self) -> bool:
@@ -122,8 +127,13 @@ class SourceFunction:
         self.__doc__ = fn.__doc__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError(f"Cannot call @triton.jit'd outside of the scope of a kernel: {self.__name__} is compiled "
-                           f"code; launch it with {self.__name__}[grid](...), or call it from a @jit function")
+        try:
+            raise RuntimeError(f"Cannot call @triton.jit'd outside of the scope of a kernel: {self.__name__} is "
+                               f"compiled code; launch it with {self.__name__}[grid](...), or call it from a @jit "
+                               "function")
+        except RuntimeError as error:
+            cut_own_frames(error)
+            raise
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.__module__}.{self.__qualname__}>"

@@ -12,7 +12,8 @@ class Options:
     """Options of a compilation; the names are the keyword arguments of a launch (semantics of triton 3.6).
 
     `debug` turns `tl.device_assert` on; `enable_fp_fusion` runs the contraction pass (off by default, docs/design.md).
-    `check_bounds` tests memory accesses of CPU code against the extents of their arguments; a knob sets it.
+    `check_bounds` tests memory accesses of CPU code against the extents of their arguments, `line_info` notes of which
+    of the user's lines each instruction is; knobs set both.
     Options that a target has no use for (`num_warps` on a CPU) are checked and kept, so that they are in the key.
     """
 
@@ -25,6 +26,7 @@ class Options:
     enable_fp_fusion: bool = False
     default_dot_input_precision: str = "tf32"
     check_bounds: bool = True
+    line_info: bool = False
     extra: tuple[tuple[str, Any], ...] = ()
 
 

@@ -24,8 +24,5 @@ class structure(tuple):
         return cls(items)
 
     def __getattr__(self, name: str) -> Any:
-        member = type(self).members.get(name)
-        if member is None:
-            raise AttributeError(f"a {type(self).__name__} has no attribute {name!r}; it has "
-                                 f"{', '.join(sorted(type(self).members))}")
-        return member.bind(self)
+        raise AttributeError(f"a {type(self).__name__} has no attribute {name!r}; it has "
+                             f"{', '.join(sorted(type(self).members))}")

@@ -73,10 +73,7 @@ class tensor(base_value):
         return tensor.meaning.transpose(self.builder, self)
 
     def __getattr__(self, name: str) -> Any:
-        member = tensor.members.get(name)
-        if member is None:
-            raise LanguageAttributeError(f"a tensor has no attribute {name!r}")
-        return member.bind(self)
+        raise LanguageAttributeError(f"a tensor has no attribute {name!r}")
 
     def type_text(self) -> str:
         """The type as `tl.static_print` shows it: `fp32[constexpr[16]]` (semantics §10)."""

@@ -18,8 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tilewright.interpret.memory import Extent
+from tilewright.language.types import dtype as language_dtype
 
 CPU = "cpu"
+MOCK = "mock"           # the device of tensors without data: any
 HIGHEST = 2**63 - 1     # the end of memory, where an object does not tell its extent
 
 
@@ -113,8 +115,9 @@ def torch_reader() -> Reader:
         if known is None:
             known = elements[tensor.dtype] = element_of_dtype(tensor.dtype)
         element, size = known
-        if not tensor.is_cpu:
-            return _read_foreign(tensor, element)
+        device = CPU if tensor.is_cpu else _device_of(tensor)
+        if device is not CPU and not tensor.is_cuda:
+            return Pointer(element, 0, 0, 0, True, device)      # a device of no target: its data are not looked at
         try:
             address = tensor.data_ptr()
         except RuntimeError as error:
@@ -123,19 +126,44 @@ def torch_reader() -> Reader:
             high = address + tensor.numel() * size
             if not address and high:        # a fake tensor of torch's tracers
                 raise TypeError(f"a {type(tensor).__name__} has no data; launch with real tensors")
-            return _made(Pointer, (element, address, address, high, True, CPU, None))
+            return _made(Pointer, (element, address, address, high, True, device, None))
         low, high = extent(address, tensor.shape, [s * size for s in tensor.stride()], size)
-        return Pointer(element, address, low, high)
+        return Pointer(element, address, low, high, True, device)
 
     return read
 
 
-def _read_foreign(tensor: Any, element: str) -> Pointer:
-    """A torch tensor that is not in the CPU's memory: its device is told, its data are not looked at."""
+def _device_of(tensor: Any) -> str:
+    """The name of the device of a torch tensor that is not in the CPU's memory."""
     device = str(tensor.device)
     if device == "meta":
         raise TypeError("a tensor on the meta device has no data; allocate it, or use .warmup(...) to compile only")
-    return Pointer(element, 0, 0, 0, True, device)
+    return device
+
+
+def read_cuda_array(thing: Any) -> Pointer:
+    """An object with `__cuda_array_interface__` (CuPy's and Numba's arrays), version 3 of it: address, shape, typestr.
+
+    The interface does not say on which device the memory is; DLPack's does, which these libraries speak as well.
+    """
+    interface = thing.__cuda_array_interface__
+    if interface.get("mask") is not None:
+        raise TypeError("a masked array's mask would be lost in a kernel; pass the data and the mask")
+    address, read_only = interface["data"]
+    element, size = element_of_dtype(np.dtype(interface["typestr"]))
+    index = int(thing.__dlpack_device__()[1]) if hasattr(thing, "__dlpack_device__") else 0
+    shape, strides = interface["shape"], interface.get("strides")
+    low, high = extent(address, shape, dense_strides(shape, size) if strides is None else strides, size)
+    return Pointer(element, address, low, high, not read_only, f"cuda:{index}")
+
+
+def dense_strides(shape: Sequence[int], size: int) -> list[int]:
+    """The strides in bytes of a row-major tensor with elements of `size` bytes."""
+    strides: list[int] = []
+    for count in reversed(shape):
+        strides.append(size)
+        size *= count
+    return strides[::-1]
 
 
 def read_array_interface(thing: Any) -> Pointer:
@@ -205,6 +233,20 @@ class MockTensor:
     def data_ptr() -> int:
         return 0
 
+    @staticmethod
+    def ptr_range() -> int:
+        """How many bytes from the address on may be reached; none."""
+        return 0
+
+    @staticmethod
+    def wrap_dtype(arg: Any) -> Any:
+        """A dtype (torch's, NumPy's or the language's) as a mock tensor of it; anything else as it is."""
+        if isinstance(arg, language_dtype | np.dtype) or str(type(arg)) == "<class 'torch.dtype'>":
+            return MockTensor(arg)
+        if isinstance(arg, type) and issubclass(arg, np.generic):
+            return MockTensor(np.dtype(arg))
+        return arg
+
     def stride(self) -> tuple[int, ...]:
         """The strides of a dense row-major tensor of this shape."""
         strides = [1]
@@ -214,7 +256,7 @@ class MockTensor:
 
 
 def read_mock(mock: Any) -> Pointer:
-    return Pointer(element_of_dtype(mock.dtype)[0], 0, 0, 0)
+    return Pointer(element_of_dtype(mock.dtype)[0], 0, 0, 0, True, MOCK)
 
 
 class Readers:
@@ -245,6 +287,8 @@ class Readers:
             return None
         if callable(getattr(value, "data_ptr", None)) and hasattr(value, "dtype"):
             return read_data_ptr
+        if hasattr(value, "__cuda_array_interface__"):
+            return read_cuda_array
         if hasattr(value, "__array_interface__"):
             return read_array_interface
         if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):

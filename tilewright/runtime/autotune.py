@@ -13,7 +13,6 @@ Tests: tests/runtime/test_autotune.py.
 
 from __future__ import annotations
 
-import ctypes
 import math
 import time
 import warnings
@@ -25,25 +24,32 @@ import numpy as np
 from tilewright.diagnostics import AutotunerError, CompileTimeAssertionFailure, OutOfResources
 from tilewright.runtime import knobs
 from tilewright.runtime.arguments import CPU, Pointer, Readers
-from tilewright.runtime.bench import times_of
+from tilewright.runtime.bench import do_bench, prepared_times
 from tilewright.runtime.config import Config
+from tilewright.runtime.devices import DEVICES
 from tilewright.runtime.interface import KernelInterface, in_torch_graph
-from tilewright.runtime.launch import CompiledKernel
+from tilewright.runtime.launch import CUDA, CompiledKernel
+from tilewright.targets.base import MemoryCopy
 
 QUANTILES = (0.5, 0.2, 0.8)
 Hook = Callable[..., Any]
 
 
 class Saved:
-    """Copies of the bytes that some tensors reach."""
+    """Copies of the bytes that some tensors reach, kept where the tensors are."""
 
-    def __init__(self, pointers: Mapping[str, Pointer]) -> None:
-        self._parts = [(p.low, ctypes.string_at(p.low, p.high - p.low)) for p in pointers.values() if p.high > p.low]
+    def __init__(self, pointers: Mapping[str, Pointer], on_gpu: bool) -> None:
+        self.on_gpu = on_gpu
+        self._copies: list[MemoryCopy] = []
+        for p in pointers.values():
+            if p.high > p.low:
+                target = DEVICES.target(p.device, knobs.snapshot())
+                self._copies.append(target.copy(p.low, p.high - p.low))
 
     def restore(self) -> None:
         """Put the bytes back where they were."""
-        for address, data in self._parts:
-            ctypes.memmove(address, data, len(data))
+        for copy in self._copies:
+            copy.restore()
 
 
 class Autotuner(KernelInterface):
@@ -77,9 +83,12 @@ class Autotuner(KernelInterface):
         self.configs_timings: dict[Config, list[float]] = {}
         self.best_config: Config | None = None
         self.nargs: dict[str, Any] | None = None      # the arguments by name, while they are tuned for
+        self.bench_time: float | None = None          # seconds that the last tuning took
+        self.cache_results = cache_results
+        self.num_warmups, self.num_reps = warmup, rep
         self._times = (25 if warmup is None else warmup, 100 if rep is None else rep)
         self.use_cuda_graph = use_cuda_graph
-        self._do_bench = do_bench
+        self._given_bench = do_bench
         self._readers = Readers()
         for what, names in (("key", self.keys), ("reset_to_zero", self.reset_to_zero),
                             ("restore_value", self._restored)):
@@ -98,6 +107,11 @@ class Autotuner(KernelInterface):
         return [*self._restored, *(n for n in self.arg_names if n in found and n not in self._restored)]
 
     @property
+    def do_bench(self) -> Callable[..., Any]:
+        """The clock: what was given for it, else `testing.do_bench`."""
+        return do_bench if self._given_bench is None else self._given_bench
+
+    @property
     def base_fn(self) -> Any:
         """The @jit function under all decorators."""
         fn = self.fn
@@ -113,7 +127,7 @@ class Autotuner(KernelInterface):
             return self.launch_in_graph(self, grid, args, kwargs)
         if warmup:
             return self.warmup(*args, grid=grid, **kwargs)
-        named = {**dict(zip(self.arg_names, args)), **kwargs}
+        named = self._named(args, kwargs)
         if len(self.configs) == 1:
             config, tuned = self.configs[0], False
         else:
@@ -127,17 +141,26 @@ class Autotuner(KernelInterface):
 
     def warmup(self, *args: Any, grid: Any = None, **kwargs: Any) -> list[Any]:
         """Compile every config that pruning leaves, and launch nothing."""
-        named = {**dict(zip(self.arg_names, args)), **kwargs}
+        named = self._named(args, kwargs)
         return [self.fn.run(*args, grid=grid, warmup=True, **kwargs, **_set_by(config, kwargs))
                 for config in self._pruned(named, {**kwargs, "grid": grid, "warmup": True})]
+
+    def _named(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of a launch by name.  An error if a config sets one of them: of triton's class, which is
+        TypeError where there is one config."""
+        named = {**dict(zip(self.arg_names, args)), **kwargs}
+        clash = sorted({name for config in self.configs for name in config.kwargs} & named.keys())
+        if clash and len(self.configs) == 1:
+            raise TypeError(f"{self.__name__}() got multiple values for keyword argument {clash[0]!r}: from the launch "
+                            "and from its config; leave it out of the launch")
+        if clash:
+            raise ValueError(f"Conflicting meta-parameters: {', '.join(clash)}. They are given in a launch of "
+                             f"{self.__name__}, but its configs set them; leave them out")
+        return named
 
     def _chosen(self, args: Sequence[Any], kwargs: Mapping[str, Any], named: Mapping[str, Any],
                 grid: Any) -> tuple[Config, bool]:
         """The config for these arguments, and whether it was found by timing just now."""
-        clash = sorted({name for config in self.configs for name in config.kwargs} & named.keys())
-        if clash:
-            raise ValueError(f"Conflicting meta-parameters: {', '.join(clash)}. They are given in a launch of "
-                             f"{self.__name__}, but its configs set them; leave them out")
         key = self._key(named)
         if key in self.cache:
             return self.cache[key], False
@@ -166,11 +189,12 @@ class Autotuner(KernelInterface):
             timings[config] = self._timed(config, args, kwargs, named, grid, saved)
             saved.restore()
         self.configs_timings = timings
+        self.bench_time = time.perf_counter() - start
         best = min(timings, key=timings.__getitem__)    # the first of equal ones
         if knobs.read("print_autotuning"):
             shown = ", ".join(str(part[1]) if isinstance(part, tuple) else part for part in key)
             print(f"autotune: {self.__name__} for the key ({shown}) runs with {best} ({timings[best][0]:.3g} ms), "
-                  f"chosen among {len(configs)} configs in {time.perf_counter() - start:.2f} s")
+                  f"chosen among {len(configs)} configs in {self.bench_time:.2f} s")
         return best
 
     def _saved(self, configs: Sequence[Config], args: Sequence[Any], kwargs: Mapping[str, Any],
@@ -185,7 +209,8 @@ class Autotuner(KernelInterface):
                     warnings.warn(f"tuning of {self.__name__} is unproven: it stores through a pointer that it loaded "
                                   "from memory, which is not put back between timed runs", stacklevel=5)
                     break
-        return Saved({name: p for name, p in pointers.items() if name in written})
+        return Saved({name: p for name, p in pointers.items() if name in written},
+                     any(p.device != CPU for p in pointers.values()))
 
     def _compiled(self, config: Config, args: Sequence[Any], kwargs: Mapping[str, Any],
                   grid: Any) -> CompiledKernel | None:
@@ -221,10 +246,11 @@ class Autotuner(KernelInterface):
             call()
 
         try:
-            if self._do_bench is not None:
-                found = self._do_bench(prepared_call, quantiles=QUANTILES)
+            if self._given_bench is not None:
+                found = self._given_bench(prepared_call, quantiles=QUANTILES)
                 return [float(t) for t in found] if isinstance(found, Sequence) else [float(found)] * 3
-            return [float(q) for q in np.quantile(times_of(call, prepare, *self._times), QUANTILES)]
+            times = prepared_times(call, prepare, *self._times, on_gpu=saved.on_gpu)
+            return [float(q) for q in np.quantile(times, QUANTILES)]
         except (OutOfResources, CompileTimeAssertionFailure):
             return [math.inf] * 3
 
@@ -245,7 +271,7 @@ class Autotuner(KernelInterface):
                 _zero(named[name])
 
     def _pointers(self, named: Mapping[str, Any]) -> dict[str, Pointer]:
-        """The tensors among the arguments, in CPU memory; elements of tuples are `name[0]`."""
+        """The tensors among the arguments, in the memory of a target; elements of tuples are `name[0]`."""
         found: dict[str, Pointer] = {}
 
         def look(name: str, value: Any) -> None:
@@ -255,7 +281,7 @@ class Autotuner(KernelInterface):
                 return
             reader = self._readers.find(type(value), value)
             pointer = reader(value) if reader is not None else None
-            if pointer is not None and pointer.device == CPU and pointer.writable:
+            if pointer is not None and pointer.writable and (pointer.device == CPU or pointer.device.startswith(CUDA)):
                 found[name] = pointer
 
         for name, value in named.items():

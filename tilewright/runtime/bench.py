@@ -18,6 +18,7 @@ import numpy as np
 
 CACHE_BYTES = 64 << 20      # on the CPU; beyond the last-level cache of common machines
 _ESTIMATES = 5
+_REPLAYS = 10
 
 
 def do_bench(fn: Callable[[], Any], warmup: float = 25, rep: float = 100,
@@ -34,7 +35,7 @@ def do_bench(fn: Callable[[], Any], warmup: float = 25, rep: float = 100,
     grads = None if grad_to_none is None else list(grad_to_none)
     torch = _torch_with_cuda()
     if torch is not None:
-        return summarise(_times_on_cuda(torch, fn, warmup, rep, grads), quantiles, return_mode)
+        return summarise(_times_on_cuda(torch, fn, lambda: _drop_grads(grads), warmup, rep), quantiles, return_mode)
     cache = np.zeros(CACHE_BYTES, np.int8)
 
     def prepare() -> None:
@@ -46,8 +47,48 @@ def do_bench(fn: Callable[[], Any], warmup: float = 25, rep: float = 100,
 
 def do_bench_cudagraph(fn: Callable[[], Any], rep: float = 20, grad_to_none: Iterable[Any] | None = None,
                        quantiles: Sequence[float] | None = None, return_mode: str = "mean") -> Any:
-    """`do_bench` under the name for programs that time CUDA graphs: no graph is made, a launch is timed as it is."""
-    return do_bench(fn, rep / 4, rep, grad_to_none, quantiles, return_mode)
+    """How long `fn()` takes on a GPU without the time of launching it, in milliseconds: replays of a CUDA graph.
+
+    `rep` is milliseconds; the rest is as for `do_bench`, which is what times `fn` where no GPU is in use.
+    """
+    torch = _torch_with_cuda()
+    if torch is None:
+        return do_bench(fn, rep / 4, rep, grad_to_none, quantiles, return_mode)
+    grads = None if grad_to_none is None else list(grad_to_none)
+    return summarise(_times_of_graphs(torch, fn, rep, grads), quantiles, return_mode)
+
+
+def _times_of_graphs(torch: Any, fn: Callable[[], Any], rep: float, grads: Sequence[Any] | None) -> list[float]:
+    """The time of one call in each of ten replays of a graph that holds as many calls as take `rep` together."""
+    def call() -> None:
+        _drop_grads(grads)
+        fn()
+
+    def replayed(graph: Any) -> float:
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        graph.replay()
+        end.record()
+        torch.cuda.synchronize()
+        return float(start.elapsed_time(end))
+
+    def captured(count: int) -> Any:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            for _ in range(count):
+                call()
+        torch.cuda.synchronize()
+        return graph
+
+    with torch.cuda.stream(torch.cuda.Stream()):
+        call()                              # compiles, which a capture may not
+        torch.cuda.synchronize()
+        few = captured(_ESTIMATES)
+        replayed(few)
+        estimate = max(replayed(few) / _ESTIMATES, 1e-4)
+        count = max(1, math.floor(rep / estimate / _REPLAYS))
+        graph = captured(count)
+        return [replayed(graph) / count for _ in range(_REPLAYS)]
 
 
 def _torch_with_cuda() -> Any:
@@ -88,33 +129,44 @@ def times_of(fn: Callable[[], Any], prepare: Callable[[], Any], warmup: float, r
     return times
 
 
+def prepared_times(fn: Callable[[], Any], prepare: Callable[[], Any], warmup: float, rep: float,
+                   on_gpu: bool) -> list[float]:
+    """`times_of`, by CUDA events where `fn` launches on a GPU and torch is there to make them."""
+    torch = _torch_with_cuda() if on_gpu else None
+    return times_of(fn, prepare, warmup, rep) if torch is None else _times_on_cuda(torch, fn, prepare, warmup, rep)
+
+
 def _timed(fn: Callable[[], Any]) -> float:
     start = time.perf_counter()
     fn()
     return (time.perf_counter() - start) * 1e3
 
 
-def _times_on_cuda(torch: Any, fn: Callable[[], Any], warmup: float, rep: float,
-                   grads: Sequence[Any] | None) -> list[float]:
+def _times_on_cuda(torch: Any, fn: Callable[[], Any], prepare: Callable[[], Any], warmup: float,
+                   rep: float) -> list[float]:
+    """Times between two events around each call; `prepare` goes on the stream before the first of them."""
     cache = torch.empty(256 << 20, dtype=torch.int8, device="cuda")
 
     def event() -> Any:
         return torch.cuda.Event(enable_timing=True)
 
+    prepare()
     fn()
     first, last = event(), event()
     first.record()
     for _ in range(_ESTIMATES):
+        prepare()
         cache.zero_()
         fn()
     last.record()
     torch.cuda.synchronize()
     n_warmup, n_rep = _counts(first.elapsed_time(last) / _ESTIMATES, warmup, rep)
     for _ in range(n_warmup):
+        prepare()
         fn()
     pairs = [(event(), event()) for _ in range(n_rep)]
     for start, end in pairs:
-        _drop_grads(grads)
+        prepare()
         cache.zero_()
         start.record()
         fn()

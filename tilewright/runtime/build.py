@@ -20,6 +20,7 @@ from tilewright.frontend.dependencies import Dependencies
 from tilewright.language.function import SourceFunction
 from tilewright.language.options import Options, Signature
 from tilewright.runtime.cache import Store
+from tilewright.runtime.hooks import Inspection
 from tilewright.runtime.key import Part, UncacheableError, kernel_parts, key_text
 from tilewright.runtime.locks import NO_FORK
 from tilewright.targets.base import CodeObject, Target
@@ -37,7 +38,7 @@ class Build:
 
     def __init__(self, fn: SourceFunction, signature: Signature, options: Options, guards: Dependencies,
                  target: Target, store: Store, compiler: Callable[[], str], *, reads: bool = True,
-                 check: int = 1) -> None:
+                 check: int = 1, inspection: Inspection | None = None) -> None:
         self.fn = fn
         self.signature = signature
         self.options = options
@@ -47,14 +48,17 @@ class Build:
         self._compiler = compiler
         self._reads = reads
         self._check = check
+        self._inspection = inspection
 
     @computed
     def parts(self) -> list[Part]:
         """What the code depends on, the launch facts left out; none if the kernel cannot be stored."""
-        if self._store.folder is None:
+        inspection = self._inspection
+        if self._store.folder is None or (inspection is not None and inspection.key is None):
             return []
         try:
             return [*kernel_parts(self.guards, self.signature, self.options),
+                    *([] if inspection is None else [Part("inspection of stages", str(inspection.key))]),
                     Part("compiler", self._compiler()), Part("target", self.target.key())]
         except (UncacheableError, TritonError):      # a missing source is said by the frontend
             return []
@@ -86,7 +90,8 @@ class Build:
         if fields is not None:
             return decode_code(fields, self.guards.functions)
         from tilewright.compile import finish
-        code = finish(self.lowered.with_facts(disjoint, wide), self.target, check=self._check, dump=dump)
+        code = finish(self.lowered.with_facts(disjoint, wide), self.target, check=self._check, dump=dump,
+                      inspect=None if self._inspection is None else self._inspection.hook)
         self._keep(parts, {**encode_code(code, self.guards.functions), "made": b"%d" % time.time_ns()})
         return code
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tilewright.runtime.arguments import CPU
 from tilewright.runtime.cache import Store, warn
 from tilewright.runtime.fingerprint import compiler_key, llvm_version, processor
 from tilewright.runtime.locks import ForkSafeLock
@@ -32,9 +33,17 @@ class Devices:
 
     def cpu(self, settings: Settings) -> Target:
         """The CPU target."""
-        own = ("num_threads", "host", "timeout", "cpu")
+        own = ("num_threads", "host", "timeout", "cpu", "catch_faults", "perf")
         knobs = (*(settings[name] for name in own), *_compiler_knobs(settings))
         return self._once(("cpu", *knobs), lambda: self._cpu(settings))
+
+    def target(self, device: str, settings: Settings) -> Target:
+        """The target of a device: `cpu`, or `cuda:0` and so on for NVIDIA GPUs."""
+        return self.cpu(settings) if device == CPU else self.cuda(int(device.partition(":")[2] or 0), settings)
+
+    def cuda(self, index: int, settings: Settings) -> Target:
+        """The target of a GPU."""
+        return self._once(("cuda", index, *_compiler_knobs(settings)), lambda: self._cuda(index, settings))
 
     def store(self, settings: Settings) -> Store:
         """The disk cache."""
@@ -61,7 +70,14 @@ class Devices:
         compiler = LateCompiler(lambda: self.compiler(settings), store)
         return CpuTarget(threads=settings["num_threads"] or None, compiler=compiler,
                          host=settings["host"], timeout_s=settings["timeout"], store=Objects(store),
-                         cpu=settings["cpu"])
+                         cpu=settings["cpu"], catches_faults=settings["catch_faults"], perf=settings["perf"])
+
+    def _cuda(self, index: int, settings: Settings) -> Target:
+        from tilewright.targets.nvidia.driver.device import Device
+        from tilewright.targets.nvidia.target import NvidiaTarget
+        device = Device(index)
+        compiler = LateCompiler(lambda: self.compiler(settings), self.store(settings))
+        return NvidiaTarget(device.capability, device=device, compiler=compiler)
 
     def _compiler(self, settings: Settings) -> Compiler:
         if settings["compile_in_process"]:

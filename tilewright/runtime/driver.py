@@ -9,6 +9,7 @@ Tests: tests/runtime/test_driver.py.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import sys
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tilewright.computed import computed
 from tilewright.runtime.bench import CACHE_BYTES, do_bench
 
 # Programs divide register and fast-memory budgets by what a kernel takes to find how many of them fit at once.  The
@@ -100,20 +102,112 @@ class CpuDriver:
         cache[...] = 0
 
 
-class DriverChoice:
-    """The driver in use: the machine's own until another one is set."""
+class CudaProperties:
+    """`driver.active.utils` of a GPU."""
+
+    def get_device_properties(self, device: int = 0) -> dict[str, int]:
+        """The numbers that programs compute an occupancy from."""
+        limits = gpu(device).limits
+        return {"multiprocessor_count": limits.multiprocessors, "max_shared_mem": limits.shared_bytes,
+                "max_num_regs": limits.registers, "warpSize": limits.warp_size, "sm_clock_rate": limits.clock_khz,
+                "mem_clock_rate": limits.memory_clock_khz, "mem_bus_width": limits.memory_bus_bits}
+
+
+class CudaDriver:
+    """NVIDIA's GPUs, as torch sees them where it is loaded, else the first."""
 
     def __init__(self) -> None:
-        self.default: Driver = CpuDriver()
-        self.active: Driver = self.default
+        self.utils = CudaProperties()
+
+    @classmethod
+    def is_active(cls) -> bool:
+        """Whether this process can use a GPU: torch says so where it is loaded, else NVIDIA's driver."""
+        torch = sys.modules.get("torch")
+        if torch is not None:
+            return bool(torch.cuda.is_available() and torch.version.cuda)
+        if importlib.util.find_spec("cuda") is None or importlib.util.find_spec("cuda.bindings") is None:
+            return False
+        from tilewright.targets.nvidia.driver.cuda import CUDA
+        return CUDA.count() > 0
+
+    def get_current_target(self) -> GPUTarget:
+        return GPUTarget("cuda", gpu(self.get_current_device()).capability, WARP_SIZE)
+
+    def get_active_torch_device(self) -> Any:
+        """The current CUDA device of torch."""
+        return importlib.import_module("torch").device("cuda", self.get_current_device())
+
+    def get_device_interface(self) -> Any:
+        """`torch.cuda`."""
+        return importlib.import_module("torch").cuda
+
+    def get_current_device(self) -> int:
+        torch = sys.modules.get("torch")
+        return 0 if torch is None else int(torch.cuda.current_device())
+
+    def set_current_device(self, device: int) -> None:
+        importlib.import_module("torch").cuda.set_device(device)
+
+    def get_current_stream(self, device: int | None = None) -> int:
+        """The handle of the stream that launches on `device` go to."""
+        from tilewright.targets.nvidia.driver.stream import current_stream
+        return current_stream(self.get_current_device() if device is None else device)
+
+    def get_benchmarker(self) -> Callable[..., Any]:
+        """The function that times calls."""
+        return do_bench
+
+    def get_empty_cache_for_benchmark(self) -> Any:
+        """Memory larger than a GPU's second-level cache."""
+        torch = importlib.import_module("torch")
+        return torch.empty(256 << 20, dtype=torch.int8, device="cuda")
+
+    def clear_cache(self, cache: Any) -> None:
+        """Push everything else out of the caches."""
+        cache.zero_()
+
+
+def gpu(index: int) -> Any:
+    """GPU number `index`; what it is asked is remembered."""
+    if index not in _GPUS:
+        from tilewright.targets.nvidia.driver.device import Device
+        _GPUS[index] = Device(index)
+    return _GPUS[index]
+
+
+_GPUS: dict[int, Any] = {}      # the machine's, for the life of the process
+
+
+class DriverChoice:
+    """The driver in use: the machine's own, a GPU's where there is one, until another is set.
+
+    Which one that is, is found when it is first asked for: importing and decorating touch no driver.
+    """
+
+    def __init__(self) -> None:
+        self._set: Driver | None = None
+
+    @computed
+    def default(self) -> Driver:
+        """The machine's own driver."""
+        return CudaDriver() if CudaDriver.is_active() else CpuDriver()
+
+    @property
+    def active(self) -> Driver:
+        return self.default if self._set is None else self._set
+
+    def device_name(self) -> str:
+        """The device that the active driver would launch on: `cpu`, or `cuda:0` and so on."""
+        active = self.active
+        return f"cuda:{active.get_current_device()}" if isinstance(active, CudaDriver) else "cpu"
 
     def set_active(self, driver: Driver) -> None:
         """Let `driver` answer from now on, in the whole process."""
-        self.active = driver
+        self._set = driver
 
     def reset_active(self) -> None:
         """Back to the machine's own driver."""
-        self.active = self.default
+        self._set = None
 
 
 def usable_cores() -> int:

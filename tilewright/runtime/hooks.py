@@ -2,13 +2,14 @@
 
 They are reached as `knobs.runtime.launch_enter_hook` and so on, and hold for the whole process: a launch on another
 thread calls them too.  Chains (`HookChain`) take functions by `add` and give them back by `remove`; the two hooks of
-the compiler are one function or None each.  While a launch hook is set, native launchers leave launches to Python.
-Semantics of triton 3.6.  Tests: tests/runtime/test_hooks.py.
+the compiler are one function or None each.  While a hook of launches or of stages is set, native launchers leave
+launches to Python.  Semantics of triton 3.6, `kernel_unload_hook` of 3.9.  Tests: tests/runtime/test_hooks.py.
 """
 
 from __future__ import annotations
 
 import hashlib
+import inspect
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
@@ -79,8 +80,21 @@ class JitFunctionInfo(NamedTuple):
     jit_function: Any
 
 
-CHAINS = ("launch_enter_hook", "launch_exit_hook", "kernel_load_start_hook", "kernel_load_end_hook")
-SINGLES = ("jit_cache_hook", "jit_post_compile_hook")
+CHAINS = ("launch_enter_hook", "launch_exit_hook", "kernel_load_start_hook", "kernel_load_end_hook",
+          "kernel_unload_hook")
+SINGLES = ("jit_cache_hook", "jit_post_compile_hook", "add_stages_inspection_hook")
+
+
+class Inspection(NamedTuple):
+    """Who looks at the stages of compilations, and what its code is known by: None if that is for this process only."""
+
+    hook: Hook
+    key: str | None
+
+    @property
+    def memory_key(self) -> Any:
+        """What code that it may have changed is known by in this process."""
+        return id(self.hook) if self.key is None else self.key
 
 
 class Hooks:
@@ -101,6 +115,7 @@ class Hooks:
         """Assign a hook: a function, a chain whose functions are taken over, or None for none."""
         if name in self._singles:
             self._singles[name] = _function(name, value)
+            self._changed()
             return
         given = value.calls if isinstance(value, HookChain) else [f for f in [_function(name, value)] if f]
         self._chains[name].calls[:] = given
@@ -125,11 +140,16 @@ class Hooks:
         """Whether a launch has to call anybody."""
         return bool(self._chains["launch_enter_hook"] or self._chains["launch_exit_hook"])
 
+    @property
+    def wants_python(self) -> bool:
+        """Whether launches are not to be native ones."""
+        return self.watches_launches or self._singles["add_stages_inspection_hook"] is not None
+
     def watch(self, native: Pausable) -> None:
         """Let `native` launch only while no launch hook is set."""
         with self._lock:
             self._natives.add(native)
-            native.pause(self.watches_launches)
+            native.pause(self.wants_python)
 
     def forget(self, native: Pausable) -> None:
         """`native` launches no more."""
@@ -147,7 +167,7 @@ class Hooks:
     def _changed(self) -> None:
         with self._lock:
             for native in list(self._natives):
-                native.pause(self.watches_launches)
+                native.pause(self.wants_python)
 
     # -- compilations
 
@@ -164,7 +184,24 @@ class Hooks:
 
     @property
     def watches_compilations(self) -> bool:
-        return any(hook is not None for hook in self._singles.values())
+        return self._singles["jit_cache_hook"] is not None or self._singles["jit_post_compile_hook"] is not None
+
+    def inspection(self) -> Inspection | None:
+        """Who looks at stages now.
+
+        The hook is called as hook(target, stages, options, language, capability).  One that may be called without
+        arguments as well answers (key, hash), which stand for what it does, as in triton 3.9; then what it has changed
+        is kept on disk, too.
+        """
+        hook = self._singles["add_stages_inspection_hook"]
+        if hook is None:
+            return None
+        try:
+            inspect.signature(hook).bind()
+        except (TypeError, ValueError):
+            return Inspection(hook, None)
+        key = hook()
+        return Inspection(hook, repr(key))
 
     @contextmanager
     def loading(self, name: str, code: bytes) -> Iterator[None]:
@@ -177,6 +214,13 @@ class Hooks:
         yield
         if told:
             end(*told)
+
+
+    def unloaded(self, name: str, code: bytes) -> None:
+        """Tell of machine code that goes, as `loading` does."""
+        chain = self._chains["kernel_unload_hook"]
+        if chain:
+            chain(None, None, name, {}, hashlib.sha256(code).hexdigest())
 
 
 def _function(name: str, value: Any) -> Hook | None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -23,13 +24,15 @@ from tilewright.frontend.dependencies import dependencies
 from tilewright.language.function import Name, ParamKind, SourceFunction
 from tilewright.language.options import Options, Signature
 from tilewright.runtime import knobs
+from tilewright.runtime.arguments import CPU
 from tilewright.runtime.build import Build
+from tilewright.runtime.described import DescribedFunction
 from tilewright.runtime.devices import DEVICES
 from tilewright.runtime.grid import Grid, normalise
 from tilewright.runtime.hooks import HOOKS, JitFunctionInfo, LazyDict
 from tilewright.runtime.interface import KernelInterface, graph_test
 from tilewright.runtime.interpreted import InterpretedKernel
-from tilewright.runtime.launch import CompiledKernel, Facts, check_devices, check_writable, facts_of, is_wide
+from tilewright.runtime.launch import CompiledKernel, Facts, check_writable, device_of, facts_of, is_wide
 from tilewright.runtime.launch_options import NAMES, did_you_mean, is_checked, make_options, unknown_keyword
 from tilewright.runtime.locks import ForkSafeLock
 from tilewright.runtime.specialize import Specializer, Split, typed
@@ -60,7 +63,7 @@ class Specialization:
         self.signature = signature
 
 
-class JITFunction(SourceFunction, KernelInterface):
+class JITFunction(DescribedFunction, KernelInterface):
     """A kernel, or a function that kernels call.  `kernel[grid](*args, **kwargs)` launches it."""
 
     def __init__(self, fn: Callable[..., Any], version: object = None,
@@ -113,16 +116,19 @@ class JITFunction(SourceFunction, KernelInterface):
 
     def warmup(self, *args: Any, grid: Any = None, **kwargs: Any) -> CompiledKernel | InterpretedKernel | None:
         """Compile for these arguments and launch nothing; dtypes (torch's, NumPy's, tl's) stand for tensors."""
+        try:
+            return self._warmed_up(args, kwargs)
+        except BaseException as error:
+            cut_own_frames(error)
+            raise
+
+    def _warmed_up(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> CompiledKernel | InterpretedKernel | None:
         values, given = self.bind(args, kwargs)
         split = self.specializer.split(values, mock=True)
         if self.interprets():
             return InterpretedKernel(self.__name__, lambda g, a: self._launch(g, -1, a, given), self.options(given))
-        check_devices(self.__name__, self.slot_names(split), split.pointers)
-        try:
-            return self._compiled(values, given, split, warmup=True)
-        except BaseException as error:
-            cut_own_frames(error)
-            raise
+        device = device_of(self.__name__, self.slot_names(split), split.pointers)
+        return self._compiled(values, given, split, device, warmup=True)
 
     def launch_slowly(self, grid: Any, key: int, /, *args: Any, **kwargs: Any) -> CompiledKernel | None:
         """Launch in Python; what native code needs to do it itself is noted.  `key`: see `native_launch`, or -1."""
@@ -138,18 +144,19 @@ class JITFunction(SourceFunction, KernelInterface):
         split = self.specializer.split(values)
         bound = dict(zip(self.arg_names, values, strict=True)) if callable(grid) else None
         sizes = normalise(self.__name__, grid, bound)
-        if not split.ordinary:
-            check_devices(self.__name__, self.slot_names(split), split.pointers)
+        device = CPU if split.ordinary else device_of(self.__name__, self.slot_names(split), split.pointers)
         for hook in self.pre_run_hooks:
             hook(*args, **kwargs)
         if is_checked(given, self.checks()):
             from tilewright.runtime import checked
-            checked.launch(self, sizes, values, given, split)
+            with self._on_host(split, device) as seen:
+                checked.launch(self, sizes, values, given, seen)
             return None
         if self.interprets():
-            self._interpret(sizes, values, given, split)
+            with self._on_host(split, device) as seen:
+                self._interpret(sizes, values, given, seen)
             return None
-        kernel = self._compiled(values, given, split)
+        kernel = self._compiled(values, given, split, device)
         if kernel is None:
             return None
         if not split.ordinary:
@@ -190,7 +197,7 @@ class JITFunction(SourceFunction, KernelInterface):
             if native_key <= 0:
                 self._native.learn_shape(len(args), names)
                 return
-            entry = self._entries[self._key(split, given)]
+            entry = self._entries[self._key(split, given, kernel.device)]
             constants = [v for v, rule in zip(values, self.specializer.rules, strict=True) if rule.is_constexpr]
             self._native.learn(native_key, len(args), names, [*constants, *given.values()], entry, split.atoms,
                                kernel.facts, kernel)
@@ -270,29 +277,31 @@ class JITFunction(SourceFunction, KernelInterface):
         """
         values, given = self.bind(args, kwargs)
         split = self.specializer.split(values, mock=True)
-        written, names = self._entry(values, given, split).written, self.slot_names(split)
+        names = self.slot_names(split)
+        written = self._entry(values, given, split, device_of(self.__name__, names, split.pointers)).written
         return frozenset(names[slot] for slot in written.params), written.anything
 
-    def _compiled(self, values: Sequence[Any], given: Mapping[str, Any], split: Split,
+    def _compiled(self, values: Sequence[Any], given: Mapping[str, Any], split: Split, device: str,
                   warmup: bool = False) -> CompiledKernel | None:
         """The kernel for these arguments, from the cache or compiled now; None if a hook wants no compilation."""
-        entry = self._entry(values, given, split)
+        entry = self._entry(values, given, split, device)
         facts = facts_of(split.pointers, entry.written)
         kernel = entry.kernels.get(facts)
         if kernel is not None:
             return kernel
         if not HOOKS.watches_compilations:
-            return self._finished(entry, facts, values, split)
-        told = self._told(split, values, given, warmup)
+            return self._finished(entry, facts, values, split, device)
+        told = self._told(split, values, given, device, warmup)
         if HOOKS.before_compiling(told):
             return None
-        kernel = self._finished(entry, facts, values, split)
+        kernel = self._finished(entry, facts, values, split, device)
         HOOKS.after_compiling(told)
         return kernel
 
-    def _told(self, split: Split, values: Sequence[Any], given: Mapping[str, Any], warmup: bool) -> Mapping[str, Any]:
+    def _told(self, split: Split, values: Sequence[Any], given: Mapping[str, Any], device: str,
+              warmup: bool) -> Mapping[str, Any]:
         """What the hooks of the compiler are told of a compilation."""
-        key, options = self._key(split, given), self.options(given)
+        key, options = self._key(split, given, device), self.options(given)
         rules = self.specializer.rules
         signature = {r.name: "constexpr" if a[0] == "=" else a.removesuffix("D") if isinstance(a, str) else a
                      for r, a in zip(rules, split.atoms, strict=True)}
@@ -305,36 +314,40 @@ class JITFunction(SourceFunction, KernelInterface):
                 "compile": {"key": repr(key), "signature": signature, "constants": constants, **chosen},
                 "is_manual_warmup": warmup}
 
-    def _entry(self, values: Sequence[Any], given: Mapping[str, Any], split: Split) -> Entry:
+    def _entry(self, values: Sequence[Any], given: Mapping[str, Any], split: Split, device: str) -> Entry:
         """What is known of these arguments' key."""
-        key = self._key(split, given)
+        key = self._key(split, given, device)
         entry = self._entries.get(key)
         if entry is None or not entry.guards.hold():
-            entry = self._found(key, values, given, split)
+            entry = self._found(key, values, given, split, device)
         return entry
 
     @staticmethod
-    def _key(split: Split, given: Mapping[str, Any]) -> Any:
+    def _key(split: Split, given: Mapping[str, Any], device: str) -> Any:
         """What a launch is known by, the launch facts left out."""
         overridden = knobs.overrides()
-        return (split.atoms, _options_key(given) if given else (), _code_key(overridden) if overridden else ())
+        inspection = HOOKS.inspection()
+        return (split.atoms, _options_key(given) if given else (), _code_key(overridden) if overridden else (), device,
+                None if inspection is None else inspection.memory_key)
 
-    def _found(self, key: Any, values: Sequence[Any], given: Mapping[str, Any], split: Split) -> Entry:
+    def _found(self, key: Any, values: Sequence[Any], given: Mapping[str, Any], split: Split, device: str) -> Entry:
         with self._lock:
             entry = self._entries.get(key)
             if entry is not None and entry.guards.hold():
                 return entry
             settings = self.settings()
             signature = self.specializer.signature(split.atoms, values, False, False)
-            build = Build(self, signature, self.options(given), dependencies(self, values), DEVICES.cpu(settings),
-                          DEVICES.store(settings), lambda: DEVICES.compiler_key(settings),
-                          reads=not settings["always_compile"], check=settings["verify"])
+            build = Build(self, signature, self.options(given), dependencies(self, values),
+                          DEVICES.target(device, settings), DEVICES.store(settings),
+                          lambda: DEVICES.compiler_key(settings), reads=not settings["always_compile"],
+                          check=settings["verify"], inspection=HOOKS.inspection())
             entry = self._entries[key] = Entry(build)
             names = self.specializer.slot_names(split.atoms)
             self.found_written.update(names[slot] for slot in entry.written.params)
             return entry
 
-    def _finished(self, entry: Entry, facts: Facts, values: Sequence[Any], split: Split) -> CompiledKernel:
+    def _finished(self, entry: Entry, facts: Facts, values: Sequence[Any], split: Split,
+                  device: str) -> CompiledKernel:
         with self._lock:
             if facts in entry.kernels:
                 return entry.kernels[facts]
@@ -342,7 +355,7 @@ class JITFunction(SourceFunction, KernelInterface):
             code = build.code(*facts, dump=self._dump(self.settings()))
             with HOOKS.loading(code.name, code.binary):
                 kernel = CompiledKernel(code, build.target, build.options, self.specializer, split.atoms, facts,
-                                        entry.written, self._kernel_name(split, values))
+                                        entry.written, self._kernel_name(split, values), device)
             entry.kernels[facts] = kernel
             return kernel
 
@@ -378,6 +391,13 @@ class JITFunction(SourceFunction, KernelInterface):
         """Whether a launch that does not say `check=` runs in checked mode now."""
         overridden = knobs.overrides()
         return bool(overridden["check"] if "check" in overridden else self._settings["check"])
+
+    def _on_host(self, split: Split, device: str) -> AbstractContextManager[Split]:
+        """The same launch in the CPU's memory."""
+        if device == CPU:
+            return nullcontext(split)
+        from tilewright.runtime.mirror import on_host
+        return on_host(split, DEVICES.target(device, self.settings()))
 
     def _interpret(self, grid: Grid, values: Sequence[Any], given: Mapping[str, Any], split: Split) -> None:
         signature = self.specializer.signature(split.atoms, values, False, False)
@@ -421,6 +441,11 @@ class JITFunction(SourceFunction, KernelInterface):
     @computed
     def _src(self) -> str:
         return self.source
+
+    @property
+    def hash(self) -> str:
+        """The same as `cache_key`."""
+        return self.cache_key
 
     @property
     def cache_key(self) -> str:

@@ -65,6 +65,8 @@ def kernel_parts(guards: Dependencies, signature: Signature, options: Options) -
     for number, fn in enumerate(guards.functions):
         label = f"function {fn.__qualname__}" if number else "source"
         parts.append(Part(label, describe.function(fn)))
+    if options.line_info:       # then the code says where the functions are, not only what they do
+        parts += [Part(f"place of {fn.__qualname__}", f"{fn.file}:{fn.tree().lineno}") for fn in guards.functions]
     for read in guards.reads:
         parts.append(Part(f"{read.name} in {read.function}", describe.value(f"{read.function} reads {read.name}",
                                                                           read.value)))

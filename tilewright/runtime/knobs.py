@@ -50,6 +50,13 @@ TABLE: Mapping[str, Knob] = MappingProxyType({k.name: k for k in (
          "Let kernels read any global as a constant.", "compilation.allow_non_constexpr_globals"),
     Knob("check_bounds", ("TILEWRIGHT_CHECK_BOUNDS",), bool, True, True,
          "Test loads and stores of compiled CPU kernels against the extents of their tensors."),
+    Knob("debug_info", ("TILEWRIGHT_DEBUG_INFO",), bool, False, True,
+         "Compile kernels with line tables and make them known to debuggers, so that gdb shows their Python lines "
+         "(on Linux; LLVM takes 6-9 % longer)."),
+    Knob("perf", ("TILEWRIGHT_PERF",), str, "", False,
+         "Tell Linux's perf of loaded kernels: map writes their names to /tmp/perf-PID.map; dump writes names, code "
+         "and, with `debug_info`, Python lines to jit-PID.dump in the folder for temporary files, for `perf record -k "
+         "1` and `perf inject --jit`."),
     Knob("num_threads", ("TILEWRIGHT_NUM_THREADS",), int, 0, False,
          "Threads that run the programs of a grid on the CPU; 0 means all cores of this process."),
     Knob("host", ("TILEWRIGHT_HOST",), str, "", False,
@@ -59,6 +66,9 @@ TABLE: Mapping[str, Knob] = MappingProxyType({k.name: k for k in (
          "Instructions that compiled code may use: x86-64, x86-64-v2, avx2, avx512, or empty for all of this machine."),
     Knob("timeout", ("TILEWRIGHT_TIMEOUT",), float, 0.0, False,
          "Seconds after which a launch on the CPU is ended with an error; 0 is no limit."),
+    Knob("catch_faults", ("TILEWRIGHT_CATCH_FAULTS",), bool, True, False,
+         "Turn a memory fault (SIGSEGV, SIGBUS) in a compiled kernel into a `MemoryFaultError`: on x86-64 Linux a "
+         "handler of these signals is installed above those that are there."),
     Knob("check", ("TILEWRIGHT_CHECK",), bool, False, False,
          "Run kernels in checked mode, in which every access to memory is tested (`kernel[grid](..., check=True)`)."),
     Knob("verify", ("TILEWRIGHT_VERIFY",), int, 1, False,

@@ -7,20 +7,25 @@ Tests: tests/runtime/test_launch.py.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, NoReturn
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple, NoReturn
 
 from tilewright.analysis.written import Written
+from tilewright.diagnostics import MemoryFaultError, cut_own_frames
 from tilewright.language.options import Options
-from tilewright.runtime.arguments import CPU, ELEMENTS, Pointer
+from tilewright.runtime import knobs
+from tilewright.runtime.arguments import CPU, ELEMENTS, MOCK, Pointer
+from tilewright.runtime.driver import driver
 from tilewright.runtime.grid import Grid, normalise
 from tilewright.runtime.hooks import HOOKS, LazyDict
 from tilewright.runtime.resources import KernelResources, fast_memory_of
 from tilewright.runtime.specialize import Atom, Specializer
-from tilewright.targets.base import CodeObject, LoadedKernel, Target
+from tilewright.targets.base import CodeObject, LoadedKernel, NativeCode, Target
 
 WIDE_ELEMENTS = 2**30
+CUDA = "cuda"       # how the names of NVIDIA GPUs start
 _SIZES = dict(ELEMENTS.values())
 Pointers = Sequence[tuple[int, Pointer]]
 
@@ -69,17 +74,31 @@ def check_writable(kernel: str, names: Sequence[str], pointers: Pointers, writte
                              "pass a writable one, for example a copy: array.copy()")
 
 
-def check_devices(kernel: str, names: Sequence[str], pointers: Pointers) -> None:
-    """The error for tensors that are not all in the CPU's memory."""
+def device_of(kernel: str, names: Sequence[str], pointers: Pointers) -> str:
+    """The device that holds the tensors, `cpu` without any; an error for tensors on several, or on one of no target.
+
+    Mock tensors are on any device; if there are no others, on that of the active driver.
+    """
     devices: dict[str, str] = {}
     for slot, p in pointers:
         devices.setdefault(p.device, names[slot])
+    if devices.pop(MOCK, None) is not None and not devices:
+        return driver.device_name()
     if len(devices) > 1:
         _refuse_mixed(kernel, devices)
     for device, name in devices.items():
-        if device != CPU:
-            raise ValueError(f"{kernel}: parameter {name!r} is on {device}, and this version compiles for the CPU "
-                             "only; pass a CPU tensor: x.cpu()")
+        if device != CPU and not device.startswith(CUDA):
+            raise ValueError(f"{kernel}: parameter {name!r} is on {device}, and kernels run on CPUs and on NVIDIA "
+                             "GPUs; pass a CPU tensor: x.cpu()")
+    return next(iter(devices), CPU)
+
+
+def check_on_host(kernel: str, names: Sequence[str], pointers: Pointers) -> None:
+    """The error for tensors that are not in the CPU's memory."""
+    device = device_of(kernel, names, pointers)
+    if device != CPU:
+        raise ValueError(f"{kernel}: the tensors are on {device}, and this works on tensors in the CPU's memory; pass "
+                         "x.cpu()")
 
 
 def _refuse_mixed(kernel: str, devices: Mapping[str, str]) -> NoReturn:
@@ -90,7 +109,8 @@ def _refuse_mixed(kernel: str, devices: Mapping[str, str]) -> NoReturn:
 
 @dataclass(frozen=True, slots=True)
 class KernelMetadata:
-    """Facts of a compiled kernel, as attributes (`kernel.metadata.num_warps`)."""
+    """Facts of a compiled kernel, as attributes (`kernel.metadata.num_warps`); those of the class hold for every one.
+    """
 
     name: str
     target: str
@@ -102,6 +122,51 @@ class KernelMetadata:
     enable_fp_fusion: bool
     shared: int
     written_params: tuple[str, ...]
+    code: CodeObject | None = field(default=None, repr=False, compare=False)
+    backend_name: str = "cpu"
+    arch: int | str = "cpu"
+
+    warp_size: ClassVar[int] = 32
+    cluster_dims: ClassVar[tuple[int, int, int]] = (1, 1, 1)
+    default_dot_input_precision: ClassVar[str] = "tf32"
+    allowed_dot_input_precisions: ClassVar[tuple[str, ...]] = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
+    supported_fp8_dtypes: ClassVar[tuple[str, ...]] = ("fp8e4nv", "fp8e5")
+    deprecated_fp8_dot_operand_dtypes: ClassVar[tuple[str, ...]] = ()
+    max_num_imprecise_acc_default: ClassVar[int] = 0
+    sanitize_overflow: ClassVar[bool] = False       # the checked mode reports what overflows
+    extern_libs: ClassVar[tuple[tuple[str, str], ...]] = ()
+    global_scratch_size: ClassVar[int] = 0
+    global_scratch_align: ClassVar[int] = 1
+    profile_scratch_size: ClassVar[int] = 0
+    profile_scratch_align: ClassVar[int] = 1
+    launch_cooperative_grid: ClassVar[bool] = False
+    launch_pdl: ClassVar[bool] = False
+    tensordesc_meta: ClassVar[tuple[Any, ...]] = ()
+    tmem_size: ClassVar[int] = 0
+    ir_override: ClassVar[str | None] = None
+    instrumentation_mode: ClassVar[str] = ""
+
+    @property
+    def hash(self) -> str:
+        """A text that is equal for equal code; empty without code."""
+        return "" if self.code is None else self.code.hash()
+
+    @property
+    def triton_version(self) -> str:
+        """The version that the package shows under the name `triton`."""
+        return str(knobs.read("version"))
+
+
+def _fast_memory(code: CodeObject) -> int:
+    """What `metadata.shared` says: shared memory of a program on a GPU, scratch on a CPU."""
+    shared = code.metadata.get("shared")
+    return fast_memory_of(code.metadata["scratch_bytes"]) if shared is None else int(shared)
+
+
+def _backend(code: CodeObject) -> tuple[str, int | str]:
+    """The target in triton's terms: its backend and architecture."""
+    capability = code.metadata.get("capability")
+    return ("cpu", "cpu") if capability is None else ("cuda", int(capability.rstrip("af")))
 
 
 class Stages(Mapping[str, str]):
@@ -128,8 +193,9 @@ class CompiledKernel(KernelResources):
     """Machine code of one specialisation, in memory.  `compiled[grid](*all_arguments)` launches it again."""
 
     def __init__(self, code: CodeObject, target: Target, options: Options, specializer: Specializer,
-                 atoms: tuple[Atom, ...], facts: Facts, written: Written, name: str) -> None:
+                 atoms: tuple[Atom, ...], facts: Facts, written: Written, name: str, device: str = CPU) -> None:
         self.code = code
+        self.device = device
         self.name = name
         self.asm: Mapping[str, str] = Stages(code, target)
         self.facts = facts
@@ -137,10 +203,14 @@ class CompiledKernel(KernelResources):
         names = specializer.slot_names(atoms)
         self.metadata = KernelMetadata(
             name, code.target, options.num_warps, options.num_stages, options.num_ctas, options.maxnreg,
-            options.debug, options.enable_fp_fusion, fast_memory_of(code.metadata["scratch_bytes"]),
-            tuple(names[i] for i in sorted(written.params)))
+            options.debug, options.enable_fp_fusion, _fast_memory(code),
+            tuple(names[i] for i in sorted(written.params)), code, *_backend(code))
+        self.n_regs = code.metadata.get("registers", self.n_regs)
+        self.n_spills = code.metadata.get("spill_bytes", self.n_spills)
+        self.n_max_threads = code.metadata.get("threads", self.n_max_threads)
         self._names = names
         self._loaded: LoadedKernel = target.load(code)
+        weakref.finalize(self, HOOKS.unloaded, code.name, code.binary).atexit = False
         self._specializer = specializer
         self._atoms = atoms
 
@@ -151,20 +221,60 @@ class CompiledKernel(KernelResources):
             for _, pointer in pointers:     # the extents: see LoadedKernel.launch
                 words.append(pointer.low)
                 words.append(pointer.high)
-            self._loaded.launch(grid, words)
+            try:
+                self._loaded.launch(grid, words)
+            except MemoryFaultError as error:
+                raise self._explained(error, grid) from None
+
+    @property
+    def hash(self) -> str:
+        """A text that is equal for equal code."""
+        return self.metadata.hash
+
+    @property
+    def packed_metadata(self) -> tuple[int, int, int]:
+        """Warps, CTAs and bytes of fast memory, as launchers of triton take them."""
+        return self.metadata.num_warps, self.metadata.num_ctas, self.metadata.shared
+
+    @property
+    def function(self) -> LoadedKernel:
+        """What is in memory of it; also `module` and `kernel`'s bytes are of the one object file."""
+        return self._loaded
+
+    module = function
+
+    @property
+    def kernel(self) -> bytes:
+        """The object file."""
+        return self.code.binary
 
     @property
     def record(self) -> int:
         """The address by which native launchers know the code; 0 if they cannot launch it."""
         return self._loaded.record
 
-    def failure(self, grid: Grid, frame: int) -> Exception:
+    def make_launchable(self, native: NativeCode) -> None:
+        """Get ready for native launchers."""
+        self._loaded.make_launchable(native)
+
+    def failure(self, grid: Grid, frame: int) -> BaseException:
         """The error of a native launch that failed; see `LoadedKernel.failure`."""
-        return self._loaded.failure(grid, frame)
+        error = self._loaded.failure(grid, frame)
+        return self._explained(error, grid) if isinstance(error, MemoryFaultError) else error
+
+    def _explained(self, error: MemoryFaultError, grid: Grid) -> Exception:
+        from tilewright.runtime.faults import explained
+        return explained(error, self.code, grid)
 
     def __getitem__(self, grid: Any) -> Any:
-        sizes = normalise(self.name, grid, None)
-        return lambda *args: self._launch_again(sizes, args)
+        def launch(*args: Any) -> CompiledKernel:
+            try:
+                return self._launch_again(normalise(self.name, grid, None), args)
+            except BaseException as error:
+                cut_own_frames(error)
+                raise
+
+        return launch
 
     def _launch_again(self, grid: Grid, args: Sequence[Any]) -> CompiledKernel:
         """Launch with all arguments, compile-time ones included; they have to be those it was compiled for."""
@@ -177,7 +287,10 @@ class CompiledKernel(KernelResources):
             if have != want:
                 raise ValueError(f"{self.name}: parameter {rule.name!r} is {have}, but this kernel was compiled for "
                                  f"{want}; launch the @jit function instead")
-        check_devices(self.name, self._names, split.pointers)
+        device = device_of(self.name, self._names, split.pointers)
+        if split.pointers and device != self.device:
+            raise ValueError(f"{self.name}: compiled for {self.device}, and the tensors are on {device}; launch the "
+                             "@jit function instead")
         check_writable(self.name, self._names, split.pointers, self.written)
         facts = facts_of(split.pointers, self.written)
         if (self.facts.disjoint and not facts.disjoint) or (facts.wide and not self.facts.wide):

@@ -129,6 +129,7 @@ class NativeLauncher:
                 del self._specs[next(iter(self._specs))]
             self._link()
         learned.keeps.append(compiled)
+        compiled.make_launchable(self._launchers)
         pair = Spec.KERNELS // WORD + 2 * (facts.disjoint + 2 * facts.wide)
         learned.record[pair + 1] = id(compiled)
         learned.record[pair] = compiled.record

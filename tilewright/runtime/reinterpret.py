@@ -38,6 +38,40 @@ class TensorWrapper:
             return tuple(s // self.base.itemsize for s in self.base.strides)
         return tuple(self.base.stride())
 
+    @property
+    def data(self) -> Any:
+        """The wrapped tensor's data, in its own dtype."""
+        return self.base.data
+
+    def element_size(self) -> int:
+        """Bytes of an element."""
+        return int(self.base.itemsize)
+
+    def cpu(self) -> TensorWrapper:
+        """The same in the CPU's memory."""
+        return TensorWrapper(self.base if isinstance(self.base, np.ndarray) else self.base.cpu(), self.dtype)
+
+    def to(self, device: Any) -> TensorWrapper:
+        """The same on a torch device."""
+        return TensorWrapper(self.base.to(device), self.dtype)
+
+    def clone(self) -> TensorWrapper:
+        """A copy."""
+        return TensorWrapper(self.base.copy() if isinstance(self.base, np.ndarray) else self.base.clone(), self.dtype)
+
+    def copy_(self, other: TensorWrapper) -> TensorWrapper:
+        """Take the elements of `other`, a wrapper of the same size, bit for bit."""
+        if isinstance(self.base, np.ndarray):
+            self.base[...] = other.base
+        else:
+            self.base.copy_(other.base)
+        return self
+
+    def new_empty(self, sizes: Any) -> TensorWrapper:
+        """An uninitialised tensor of the same kind."""
+        made = (np.empty(sizes, self.base.dtype) if isinstance(self.base, np.ndarray) else self.base.new_empty(sizes))
+        return TensorWrapper(made, self.dtype)
+
     def __repr__(self) -> str:
         return f"TensorWrapper[{self.dtype}]({self.base!r})"
 

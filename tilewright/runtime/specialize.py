@@ -144,7 +144,7 @@ class Specializer:
                 elif rule.is_constexpr:
                     atoms.append(("=", *typed(value)))
                 else:
-                    atoms.append(self._atom(rule, _mocked(value) if mock else value, slots, pointers))
+                    atoms.append(self._atom(rule, MockTensor.wrap_dtype(value) if mock else value, slots, pointers))
                     ordinary = False
             except (TypeError, OverflowError) as error:
                 raise type(error)(f"{self.kernel}: parameter {rule.name!r}: {error}") from error.__cause__
@@ -304,15 +304,6 @@ def specialized(value: Any, is_const: bool, by_value: bool, by_alignment: bool) 
 def mangle_type(value: Any, specialize: bool = False) -> str:
     """The type text of an argument, `constexpr` for what is compiled in; `specialize` says ints equal to 1 are."""
     return specialized(value, False, specialize, False)[0]
-
-
-def _mocked(value: Any) -> Any:
-    """A dtype as a tensor of that dtype; anything else as it is."""
-    if isinstance(value, dtype | np.dtype) or str(type(value)) == "<class 'torch.dtype'>":
-        return MockTensor(value)
-    if isinstance(value, type) and issubclass(value, np.generic):
-        return MockTensor(np.dtype(value))
-    return value
 
 
 __all__ = ["ELEMENTS", "Atom", "Rule", "Specializer", "Split", "mangle_type", "pattern", "rule_of", "specialized",

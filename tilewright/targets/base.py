@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from tilewright.ir.node import Module
 from tilewright.language.options import Options
@@ -27,13 +28,36 @@ class CodeObject:
     texts: Mapping[str, str] = field(default_factory=dict)
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
+    def hash(self) -> str:
+        """A text that is equal for equal code."""
+        import hashlib  # loads a large library that most processes do not need
+        return hashlib.sha256(self.name.encode() + self.binary).hexdigest()
+
+
+# A step of a compilation: from what the step before it gave, and a dict that all steps of a kernel share.
+Stage = Callable[[Any, dict[str, Any]], Any]
+
+
+class NativeCode(Protocol):
+    """What maps native code into this process: `targets.cpu.host.launcher.Launchers`."""
+
+    def load(self, name: str, key: str, text: Callable[[], str], symbols: Mapping[str, int]) -> int: ...
+
 
 class LoadedKernel(ABC):
-    """Machine code in memory.  `record` is the address by which native launchers know it, 0 if they cannot."""
+    """Machine code in memory.
+
+    `record` is the address by which native launchers know it, 0 if they cannot launch it.  The first word there is the
+    address of a native function `(record, slots, x, y, z, frame) -> 0`, or another number if the launch failed: then
+    `failure` makes the error, unless a Python error is set.  `frame` are 256 bytes for the story.
+    """
 
     record: int = 0
 
-    def failure(self, grid: tuple[int, int, int], frame: int) -> Exception:
+    def make_launchable(self, native: NativeCode) -> None:      # noqa: B027  (a record may be complete at once)
+        """Fill in what the record lacks, before a native launcher is given it."""
+
+    def failure(self, grid: tuple[int, int, int], frame: int) -> BaseException:
         """The error of a native launch that failed and left its story at address `frame`."""
         raise NotImplementedError
 
@@ -47,6 +71,24 @@ class LoadedKernel(ABC):
         (equal if it reaches none).  On a CPU the call returns when all programs have ended; a failed `device_assert`
         is raised as `KernelAssertionError`, an access that leaves its argument's extent as `OutOfBoundsError`.
         """
+
+
+class MemoryCopy(ABC):
+    """Bytes of a target's memory as they were when it was made."""
+
+    @abstractmethod
+    def restore(self) -> None:
+        """Put them back, before what is launched from now on."""
+
+
+class HostCopy(MemoryCopy):
+    """A copy in the CPU's memory of bytes there."""
+
+    def __init__(self, address: int, size: int) -> None:
+        self._address, self._data = address, ctypes.string_at(address, size)
+
+    def restore(self) -> None:
+        ctypes.memmove(self._address, self._data, len(self._data))
 
 
 class Target(ABC):
@@ -72,6 +114,10 @@ class Target(ABC):
     def compile(self, module: Module, options: Options) -> CodeObject:
         """Machine code for a module on which `passes` have run."""
 
+    def stages(self, options: Options) -> Mapping[str, Stage]:
+        """What `compile` does, in steps by name for those who want to look at or change what is between them."""
+        return {"code": lambda module, metadata: self.compile(module, options)}
+
     def launchers(self) -> Any:
         """What makes native launchers for loaded kernels, or None where there are none."""
         return None
@@ -79,6 +125,18 @@ class Target(ABC):
     @abstractmethod
     def load(self, code: CodeObject) -> LoadedKernel:
         """Map the code into this process."""
+
+    def read(self, address: int, size: int) -> bytes:
+        """`size` bytes of the memory that the target's kernels work on, after all launches."""
+        return ctypes.string_at(address, size)
+
+    def write(self, address: int, data: bytes) -> None:
+        """Put bytes into that memory, after all launches."""
+        ctypes.memmove(address, data, len(data))
+
+    def copy(self, address: int, size: int) -> MemoryCopy:
+        """A copy of bytes of that memory, kept there."""
+        return HostCopy(address, size)
 
     listings: tuple[str, ...] = ()      # texts that `listing` makes when somebody asks, such as assembly
 

@@ -19,13 +19,15 @@ from tilewright.runtime import knobs
 from tilewright.runtime.checked import number
 from tilewright.runtime.grid import normalise
 from tilewright.runtime.jit import JITFunction
-from tilewright.runtime.launch import check_devices, check_writable, facts_of
+from tilewright.runtime.launch import check_on_host, check_writable, facts_of
 
 ENGINES = ("cpu", "eager", "batched", "batched-passes")
+ON_MACHINE = "ptx"      # slower, so tests run a sample on it (tests/conftest.py)
 
 
 def launch(engine: str, kernel: JITFunction, grid: Any, *args: Any, **kwargs: Any) -> None:
-    """Launch `kernel` on one of `ENGINES`, or `checked`: in checked mode."""
+    """Launch `kernel` on one of `ENGINES`, or `checked`: in checked mode, `ptx`: code for a GPU on the
+    PTX machine, `cuda`: on a GPU, with copies."""
     if engine == "cpu":
         with knobs.scope(interpret=False):
             kernel[grid](*args, **kwargs)
@@ -34,6 +36,12 @@ def launch(engine: str, kernel: JITFunction, grid: Any, *args: Any, **kwargs: An
             kernel[grid](*args, **kwargs)
     elif engine in ("batched", "batched-passes"):
         run_batched(kernel, grid, args, kwargs, with_passes=engine == "batched-passes")
+    elif engine == ON_MACHINE:
+        from tilewright.testing import ptx_machine
+        ptx_machine.run(kernel, grid, args, kwargs)
+    elif engine == "cuda":
+        from tilewright.testing import on_gpu
+        on_gpu.run(kernel, grid, args, kwargs)
     elif engine == "checked":
         with knobs.scope(check=True):
             kernel[grid](*args, **kwargs)
@@ -48,7 +56,7 @@ def run_batched(kernel: JITFunction, grid: Any, args: Sequence[Any], kwargs: Map
     split = kernel.specializer.split(values)
     sizes = normalise(kernel.__name__, grid, dict(zip(kernel.arg_names, values, strict=True)))
     names = kernel.slot_names(split)
-    check_devices(kernel.__name__, names, split.pointers)
+    check_on_host(kernel.__name__, names, split.pointers)
     signature = kernel.specializer.signature(split.atoms, values, False, False)
     lowered = lower(kernel, signature, kernel.options(given), check=2)
     check_writable(kernel.__name__, names, split.pointers, lowered.written)

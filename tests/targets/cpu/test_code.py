@@ -80,3 +80,43 @@ def test_folding():
     assert c.fold("and", n, constant(I64, -1)) == n and c.fold("and", n, zero) == zero
     assert c.fold_icmp("slt", zero, one) == Value(I1, "true")
     assert c.select(Value(I1, "true"), n, zero) == n and c.select(c.icmp("eq", n, zero), n, n) == n
+
+
+def test_mixed_lines_keep_what_they_need_before_them():
+    c = code()
+    x, n = c.params
+
+    def part(k):
+        value = c.here(I64, f"load i64, {x}, align 8")
+        for _ in range(12):
+            value = c.op("mul", value, n)
+        c.store(value, c.gep(x, k, I64), 8)
+        return k
+
+    with c.scope():
+        c.here(I64, f"load i64, {x}, align 8")
+        assert c.interleaved([lambda: part(1), lambda: part(2)]) == [1, 2]
+    c.ret()
+    lines = [line.strip() for line in c.text().splitlines() if "=" in line and "define" not in line]
+    names = [line.split(" = ")[0] for line in lines]
+    for k, line in enumerate(lines):
+        assert all(v in names[:k] for v in line.split(" = ")[1].replace(",", " ").split() if v.startswith("%v"))
+    operations = [line for line in lines if "mul" in line]
+    assert len(operations) == 24 and operations[0].split(" = ")[0] not in operations[1]
+
+
+def test_parts_with_branches_or_of_a_few_lines_stay_as_they_are():
+    c = code()
+    x, n = c.params
+
+    def part(count):
+        for _ in range(count):
+            c.here(I64, f"load i64, {x}, align 8")
+        if count > 20:
+            c.branch(c.icmp("eq", n, constant(I64, 1)), lambda: ())
+        c.store(constant(I64, count), x, 8)
+
+    c.interleaved([lambda: part(3), lambda: part(3)])
+    c.interleaved([lambda: part(30), lambda: part(30)])
+    stores = [k for k, line in enumerate(c.text().splitlines()) if "store" in line]
+    assert [b - a for a, b in zip(stores, stores[1:])][0] == 4 and stores[3] - stores[2] > 30

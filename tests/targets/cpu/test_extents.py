@@ -373,6 +373,20 @@ class Opaque:
         return self.array.ctypes.data
 
 
+def test_a_view_of_a_larger_tensor():
+    """What the error says helps: to pass the larger tensor, or to turn the tests off for the launch."""
+    base, out = np.arange(1000, dtype=np.float32), np.zeros(128, np.float32)
+    error = caught("cpu", copy, (1,), base[:64], out, 128, 0, 128)
+    assert "a larger tensor that 'x' is a view of, pass that tensor, or launch within knobs.scope(check_bounds=False)" \
+        in str(error)
+    copy[(1,)](base, out, 128, 0, 128)
+    np.testing.assert_array_equal(out, base[:128])
+    out[:] = 0
+    with knobs.scope(check_bounds=False):
+        copy[(1,)](base[:64], out, 128, 0, 128)
+    np.testing.assert_array_equal(out, base[:128])
+
+
 def test_arguments_that_do_not_tell_their_extent_are_not_tested():
     x, out = np.arange(200, dtype=np.float32), np.zeros(128, np.float32)
     launch("cpu", copy, (1,), Opaque(x), Opaque(out), 128, 7, 128)

@@ -8,6 +8,7 @@ import pytest
 import tilewright as triton
 import tilewright.language as tl
 from tilewright.diagnostics import OutOfBoundsError
+from tilewright.runtime import knobs
 
 
 @triton.jit
@@ -42,6 +43,11 @@ def test_a_violation_is_found_before_its_nest_writes():
         rows[(1,)](x, o, s, 100, N=50, BLOCK=128)
     assert "tl.store(o_ptr" in str(error.value)
     assert (o == 2).all() and s[0] == 0
+
+
+def test_with_line_tables():
+    with knobs.scope(debug_info=True):
+        test_results(50)
 
 
 def test_no_function_grows_with_the_number_of_nests():

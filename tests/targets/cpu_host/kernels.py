@@ -7,6 +7,7 @@ from tilewright.targets.cpu.host.choice import best_kind
 from tilewright.targets.cpu.host.library import Library
 from tilewright.targets.cpu.host.linux import LinuxHost
 from tilewright.targets.cpu.host.portable import PortableHost
+from tilewright.targets.cpu.host.records import Frame
 from tilewright.targets.llvm import toolchain
 from tilewright.targets.llvm.client import CHILDREN
 from tilewright.targets.llvm.text import ModuleWriter
@@ -38,6 +39,7 @@ def kernel(body, **metadata):
     slots, first, last, context = f.params
 
     def program(pid, _):
+        f.do(f"store volatile {pid}, {f.gep(context, Frame.PROGRAM // 8, I64)}, align 8")
         body(f, pid, slots, context)
         return ()
 

@@ -1,6 +1,7 @@
 """The object loader: sections, symbols, relocations, and what it refuses."""
 
 import ctypes
+import os
 import struct
 
 import llvmlite.binding as llvm
@@ -82,6 +83,17 @@ def test_constants_and_writable_data(image):
     assert [constant(i) for i in range(3)] == [11, 22, 33]
     count = function(image, "count", ctypes.c_int64)
     assert [count(), count(), count()] == [6, 13, 21]
+
+
+def test_variables_are_not_shared_over_a_fork(binary):
+    image = Image(binary, Symbols())
+    count = function(image, "count", ctypes.c_int64)
+    assert count() == 6
+    child = os.fork()
+    if child == 0:
+        os._exit(count())
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 13
+    assert count() == 13
 
 
 def test_objects_of_other_libraries(image):

@@ -9,6 +9,8 @@ from tilewright.ir.ops.table import Call
 from tilewright.ir.types import F32, F64, storage_dtype
 from tilewright.targets.llvm import minmax
 from tilewright.targets.llvm.convert import register_type
+from tilewright.targets.llvm.isa import Isa
+from tilewright.targets.llvm.text import ModuleWriter
 from tilewright.targets.llvm.types import Type, constant, zero
 
 NAMES = ("max_f", "min_f", "max_nan_f", "min_nan_f")
@@ -55,6 +57,27 @@ def test_constant_limit(machine, name, limit):
                  lambda f, x: minmax.emit(f, name, constant(x.type, limit), x)):
         got = run_map(emit, [a], [Type("float")], Type("float"), np.float32, machine, 16)
         assert same_bits(got, want).all()
+
+
+@pytest.mark.parametrize("make_quiet", ["fadd", "fmul"])
+def test_results_of_arithmetic_need_no_product(make_quiet):
+    """Products with 1 are left out where a number was computed; not where LLVM takes the computation away."""
+    for other, products in ((2.5, 0), (1.0 if make_quiet == "fmul" else -0.0, 2)):
+        t = Type("float", 16)
+        f = ModuleWriter(Isa(fma=True, avx512=True)).function("f", [("x", t), ("y", t)])
+        minmax.emit(f, "max_f", *(f.op(make_quiet, v, constant(t, other)) for v in f.params))
+        f.ret()
+        assert f.text().count("call <16 x float> @llvm.canonicalize") == products
+
+
+@machines
+def test_signalling_nans_through_trivial_arithmetic(machine):
+    a, b = pairs(F32)
+    with np.errstate(all="ignore"):
+        want = ref("max_f", F32, a, b)
+    got = run_map(lambda f, x, y: minmax.emit(f, "max_f", f.op("fmul", x, constant(x.type, 1.0)), y), [a, b],
+                  [Type("float")] * 2, Type("float"), np.float32, machine, 16)
+    assert same_bits(got, want).all()
 
 
 def test_relu_is_one_instruction():

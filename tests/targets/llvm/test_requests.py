@@ -7,7 +7,7 @@ from tilewright.targets.llvm.requests import pack, pack_machine, read_reproducer
 
 HOST = Machine("a-b-c", "cpu", "+x", "1")
 REQUESTS = [Request("define void @f() {\n  ret void\n}\n", Machine("x86_64-linux", "znver4", "+avx,-sse4a", "20.1")),
-            Request("; été = 1\n", Machine("aarch64", "", ""), ASSEMBLY, 0, True)]
+            Request("; été = 1\n", Machine("aarch64", "", ""), ASSEMBLY, 0, 1)]
 
 
 @pytest.mark.parametrize("request_", REQUESTS)

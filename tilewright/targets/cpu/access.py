@@ -10,11 +10,12 @@ Tests: tests/targets/cpu/test_nests.py, test_bounds.py.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from tilewright.diagnostics import InternalError
 from tilewright.ir.node import Op
-from tilewright.ir.types import I1, Element, element_of
+from tilewright.ir.types import I1, Element, element_of, shape_of
 from tilewright.targets.cpu.lanes import Form, Lane, uniform, vector
 from tilewright.targets.llvm import convert
 from tilewright.targets.llvm.types import PTR, Type, Value, constant, constant_lanes, zero
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from tilewright.targets.cpu.evaluate import Evaluator, Index
 
 _WIDEST_STEP = 4
+_LINE = 64
+_NEAR_BYTES = 1 << 14       # tiles up to this are prefetched into the first cache, beside the one that is worked on
 
 
 def load(e: Evaluator, op: Op, index: Index) -> Lane:
@@ -30,8 +33,20 @@ def load(e: Evaluator, op: Op, index: Index) -> Lane:
     if e.kernel.checks_bounds and op not in e.kernel.tested:
         raise InternalError(f"{op.loc}: code of a load is generated before its test against the argument's extent")
     pointer, mask, other = op.operands[0], op.operand("mask"), op.operand("other")
-    return load_lane(e, e.at(pointer, index), element_of(op.results[0].type),
-                     None if mask is None else e.at(mask, index), None if other is None else e.at(other, index))
+    at, on = e.at(pointer, index), None if mask is None else e.at(mask, index)
+    distance = e.ahead.get(op)
+    if distance is not None and (on is None or on.known == 1):
+        _prefetch(e, at, op, distance)
+    return load_lane(e, at, element_of(op.results[0].type), on, None if other is None else e.at(other, index))
+
+
+def _prefetch(e: Evaluator, pointer: Lane, op: Op, distance: Value) -> None:
+    """Ask for the line that lies `distance` bytes behind a contiguous vector, if the vector is the first in it."""
+    size = element_of(op.results[0].type).bytes
+    if pointer.form is not Form.AFFINE or pointer.stride != size or pointer.offset % _LINE >= e.width * size:
+        return
+    near = math.prod(shape_of(op.results[0].type)) * size <= _NEAR_BYTES
+    e.code.prefetch(e.code.gep(e.scalar(pointer), distance, Type("i8")), 3 if near else 2)
 
 
 def load_lane(e: Evaluator, pointer: Lane, element: Element, mask: Lane | None, other: Lane | None) -> Lane:

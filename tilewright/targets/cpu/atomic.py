@@ -1,7 +1,8 @@
 """Atomic read-modify-write and compare-and-swap.
 
 Each lane is one LLVM atomic instruction; what LLVM has none for (floats: our rows' own rounding, NaN and -0 rules) is
-a loop around a compare-and-swap of the bits.  Loads that are needed later are read before, those of later ops after.
+a loop around a compare-and-swap of the bits.  A launch that nobody else disturbs does without (`host.lone_code`).
+Loads that are needed later are read before, those of later ops after.
 Before: see `fuse`.  After: the old values, a scalar or a tile in scratch.  Tests: tests/conform/test_atomic.py.
 """
 
@@ -11,17 +12,19 @@ from collections.abc import Callable, Sequence
 
 from tilewright.ir.build import make_op
 from tilewright.ir.node import Op, Value
-from tilewright.ir.ops.attributes import Rmw, Sem
+from tilewright.ir.ops.attributes import Rmw, Scope, Sem
 from tilewright.ir.types import I1, Element, Tile, element_of, shape_of
 from tilewright.targets.cpu import access
 from tilewright.targets.cpu.code import Code
 from tilewright.targets.cpu.evaluate import Evaluator, Index
 from tilewright.targets.cpu.fuse import Walker
+from tilewright.targets.cpu.host.records import WORD, Frame
 from tilewright.targets.cpu.lanes import Lane, vector
 from tilewright.targets.cpu.nest import Nest
-from tilewright.targets.cpu.rules import rule_of
 from tilewright.targets.cpu.state import Buffer
 from tilewright.targets.llvm import convert
+from tilewright.targets.llvm.elementwise import rule_of
+from tilewright.targets.llvm.types import I1 as LLVM_I1
 from tilewright.targets.llvm.types import I64, Type, constant, zero
 from tilewright.targets.llvm.types import Value as LlvmValue
 
@@ -29,6 +32,8 @@ _NATIVE = {Rmw.ADD: "add", Rmw.MAX_S: "max", Rmw.MIN_S: "min", Rmw.MAX_U: "umax"
            Rmw.OR: "or", Rmw.XOR: "xor", Rmw.XCHG: "xchg"}
 _ORDER = {Sem.RELAXED: "monotonic", Sem.ACQUIRE: "acquire", Sem.RELEASE: "release", Sem.ACQ_REL: "acq_rel"}
 _FAILURE = {Sem.RELAXED: "monotonic", Sem.ACQUIRE: "acquire", Sem.RELEASE: "monotonic", Sem.ACQ_REL: "acquire"}
+
+_PLAIN_AT_ONCE = 4      # lanes
 
 # pointer, values -> the old element, all scalars
 Access = Callable[[LlvmValue, Sequence[LlvmValue]], LlvmValue]
@@ -57,10 +62,11 @@ def _on_tile(walker: Walker, op: Op, access: Access) -> None:
     walker.read_apart(op.operands, pointer)
     fused = walker.prepare(op.operands, shape)
     result = walker.kernel.new_buffer(op.result.type) if walker.plan.roots(op.result) else None
+    alone = _is_alone(walker, op)
 
     def emit(nest: Nest) -> Sequence[LlvmValue]:
         nest.unroll = 1
-        walker.iterate(nest, lambda e, index: _lanes(walker, op, e, index, access, result))
+        walker.iterate(nest, lambda e, index: _Group(walker, op, e, index, result).emit(access, alone))
         return ()
 
     walker.nest(op.operands, shape, fused, emit, [op])
@@ -68,30 +74,87 @@ def _on_tile(walker: Walker, op: Op, access: Access) -> None:
         walker.own(op.result, result)
 
 
-def _lanes(walker: Walker, op: Op, e: Evaluator, index: Index, access_lane: Access, result: Buffer | None) -> None:
-    """The lanes of one group, one after the other; their old values go to `result`."""
-    code, mask = walker.code, op.operand("mask")
-    operands = [e.at(v, index) for v in _without_mask(op)]
-    on = None if mask is None else e.at(mask, index)
-    spread = [lane if lane.is_uniform else vector(lane.element, e.full(lane)) for lane in operands]
-    if on is not None and not on.is_uniform:
-        on = vector(I1, e.full(on))
-    t = _compute_type(op)
-
-    def one(k: LlvmValue, carried: tuple[LlvmValue, ...]) -> Sequence[LlvmValue]:
-        pointer, *values = (_pick(e, lane, k) for lane in spread)
-        flag = None if on is None or on.known == 1 else _pick(e, on, k)
-        old = _guarded(code, flag, lambda: access_lane(pointer, values), t)
-        return [code.insert(v, old, k) if v.type.lanes else old for v in carried]
-
-    found = [zero(Type(t.element, e.llvm_lanes))] if result is not None else []
-    found = list(code.counted(e.width, 1, one, found)) if e.width > 1 else list(one(constant(I64, 0), tuple(found)))
-    if result is not None:
-        access.store_lane(e, e.buffer_pointer(result, index), vector(result.element, found[0]), None)
+def _is_alone(walker: Walker, op: Op) -> LlvmValue:
+    """Whether nobody else among those of the op's scope works on the same memory (`host.lone_code`)."""
+    scope = op.attrs["scope"]
+    if op.name != "atomic_rmw" or scope is Scope.SYS:
+        return constant(LLVM_I1, 0)
+    if scope is Scope.CTA:      # a program is one thread
+        return constant(LLVM_I1, 1)
+    walker.kernel.atomics = True
+    return walker.code.icmp("ne", walker.kernel.context_word(Frame.ALONE // WORD, I64), constant(I64, 0))
 
 
-def _pick(e: Evaluator, lane: Lane, k: LlvmValue) -> LlvmValue:
-    return e.scalar(lane) if lane.is_uniform else e.code.extract(lane.value, k)
+class _Group:
+    """A group of lanes, one after the other, in memory on the stack; their old values go to `result`."""
+
+    def __init__(self, walker: Walker, op: Op, e: Evaluator, index: Index, result: Buffer | None) -> None:
+        self.code, self.op, self.e, self.index, self.result = walker.code, op, e, index, result
+        mask = op.operand("mask")
+        self.operands = [self._lanes(e.at(v, index)) for v in _without_mask(op)]
+        self.mask = None if mask is None else self._lanes(e.at(mask, index))
+        self.type = _compute_type(op)
+        self.old = self._slot(zero(Type(self.type.element, e.llvm_lanes))) if result is not None else None
+
+    def emit(self, access_lane: Access, alone: LlvmValue) -> None:
+        self.code.branch(alone, self._plainly, lambda: self._in_turn(access_lane, 1))
+        if self.result is not None and self.old is not None:
+            t = Type(self.type.element, self.e.llvm_lanes)
+            old = vector(self.result.element, self.code.load(self.old, t, self.type.bits // 8 or 1))
+            access.store_lane(self.e, self.e.buffer_pointer(self.result, self.index), old, None)
+
+    def _plainly(self) -> Sequence[LlvmValue]:
+        """Without locks; what other threads must not see reordered is fenced, which on x86 takes no instruction."""
+        order = _ORDER[self.op.attrs["sem"]]
+        fence = f"fence {order}" if self.op.attrs["sem"] is not Sem.RELAXED else ""
+        if fence:
+            self.code.do(fence)
+        self._in_turn(_plain(self.code, self.op), _PLAIN_AT_ONCE)
+        if fence:
+            self.code.do(fence)
+        return ()
+
+    def _in_turn(self, access_lane: Access, at_once: int) -> Sequence[LlvmValue]:
+        def one(k: LlvmValue) -> None:
+            pointer, *values = (pick(k) for pick in self.operands)
+            on = None if self.mask is None else self.mask(k)
+            old = _guarded(self.code, on, lambda: access_lane(pointer, values), self.type)
+            if self.old is not None:
+                self.code.store(old, self.code.gep(self.old, k, self.type), 1)
+
+        def some(k: LlvmValue, _: tuple[LlvmValue, ...]) -> Sequence[LlvmValue]:
+            for u in range(step):
+                one(self.code.fold("add", k, constant(I64, u)))
+            return ()
+
+        step = min(at_once, self.e.width)
+        if self.e.width > step:
+            self.code.counted(self.e.width, step, some)
+        else:
+            some(constant(I64, 0), ())
+        return ()
+
+    def _lanes(self, lane: Lane) -> Callable[[LlvmValue], LlvmValue]:
+        """How lane number k is read."""
+        if lane.is_uniform:
+            value = self.e.scalar(lane)
+            return lambda k: value
+        full = self.e.full(lane)
+        if lane.element == I1:
+            full = self.code.cast("zext", full, full.type.of("i8"))
+        slot = self._slot(full)
+
+        def read(k: LlvmValue) -> LlvmValue:
+            t = full.type.scalar
+            value = self.code.here(t, f"load {t}, {self.code.gep(slot, k, t)}, align 1")
+            return self.code.icmp("ne", value, zero(t)) if lane.element == I1 else value
+
+        return read
+
+    def _slot(self, value: LlvmValue) -> LlvmValue:
+        slot = self.code.alloca(value.type)
+        self.code.store(value, slot, 1)
+        return slot
 
 
 def _without_mask(op: Op) -> Sequence[Value]:
@@ -125,6 +188,22 @@ def _access(code: Code, op: Op) -> Access:
         return rule_of(update)(code, update, [old, value])
 
     return lambda pointer, values: _loop(code, pointer, lambda old: new_value(old, values[0]), element, sem)
+
+
+def _plain(code: Code, op: Op) -> Access:
+    """What one lane of a read-modify-write does while nobody else works on its memory."""
+    element, kind = element_of(op.result.type), op.attrs["kind"]
+    t = _compute_type(op)
+    update = None if kind is Rmw.XCHG else make_op(kind.value, [Value(element), Value(element)])
+
+    def access(pointer: LlvmValue, values: Sequence[LlvmValue]) -> LlvmValue:
+        bits = t.as_int
+        old = code.bitcast(code.here(bits, f"load atomic {bits}, {pointer} monotonic, align {element.bytes}"), t)
+        new = values[0] if update is None else rule_of(update)(code, update, [old, values[0]])
+        code.do(f"store atomic {code.bitcast(new, bits)}, {pointer} monotonic, align {element.bytes}")
+        return old
+
+    return access
 
 
 def _swap(code: Code, pointer: LlvmValue, expected: LlvmValue, value: LlvmValue, element: Element,

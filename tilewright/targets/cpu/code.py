@@ -14,16 +14,22 @@ Before: nothing.  After: as for `FunctionWriter`.  Tests: tests/targets/cpu/test
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TypeVar
 
+from tilewright.targets.llvm.lines import LineTable
 from tilewright.targets.llvm.text import FunctionWriter, ModuleWriter
 from tilewright.targets.llvm.types import I1, I64, Type, Value, constant, integer_value, poison
 
+Result = TypeVar("Result")
+
+_LEAST_CHAIN = 10       # instructions; of shorter ones a processor sees enough by itself
+_LEAVES = re.compile(r"\s*(br |ret |\w+:)")
+_DEFINED = re.compile(r"\s*(%\w+) = ")
 _NAME = re.compile(r"%[A-Za-z_][\w.]*")
-_DEFINED = re.compile(r"\s*(%[A-Za-z_][\w.]*) = ")
-_LEAVE = "  ret void"
+_LEAVE = "  ret void"     # and a mark
 _STAYS = ("load ", "phi ", "alloca", "cmpxchg", "atomicrmw", "freeze")
 _TOUCHES_MEMORY = re.compile(r"@llvm\.masked\.|\bcall void ")
 
@@ -44,6 +50,7 @@ class Code(FunctionWriter):
         self._depth: dict[str, int] = {}
         self._types = {p.name: p.type for p in self.params}
         self._outlined: list[str] = []
+        self.line_table: LineTable | None = None
 
     # --- levels and hoisting
 
@@ -66,7 +73,7 @@ class Code(FunctionWriter):
     def here(self, result: Type, text: str) -> Value:
         """An instruction that is neither moved nor shared."""
         name = self.fresh()
-        self._lines.append(f"  {name} = {text}")
+        self._lines.append(f"  {name} = {text}{self.mark}")
         self._types[name] = result
         return Value(result, name)
 
@@ -94,7 +101,7 @@ class Code(FunctionWriter):
         value = Value(result, f"%v{self._count}")
         self._depth[value.name] = depth
         self._types[value.name] = result
-        self._levels[depth].lines.append(f"  {value.name} = {text}")
+        self._levels[depth].lines.append(f"  {value.name} = {text}{self.mark}")
         self._levels[depth].known[text] = value
         return value
 
@@ -124,6 +131,37 @@ class Code(FunctionWriter):
             self._depth[value.name] = min(self._depth.get(value.name, 0), self.depth)
         return value
 
+    def reserve(self) -> Callable[[str], None]:
+        """A place here for an instruction without a result that turns out later."""
+        lines, place, mark = self._lines, len(self._lines), self.mark
+        lines.append("")
+
+        def fill(text: str) -> None:
+            lines[place] = "  " + text + mark
+
+        return fill
+
+    def is_outermost(self, value: Value) -> bool:
+        """Whether a scalar is known outside of every loop."""
+        return self._depth.get(value.name, 0) == 0
+
+    def interleaved(self, parts: Iterable[Callable[[], Result]]) -> list[Result]:
+        """The results of `parts`, straight code that does the same to different elements, whose lines are mixed.
+
+        Long chains of dependent instructions one after the other fill a processor's window of some hundred
+        instructions with few of them: mixed, more make progress at once.
+        """
+        results: list[Result] = []
+        chunks: list[list[str]] = []
+        start = end = len(self._lines)
+        for part in parts:
+            results.append(part())
+            chunks.append(self._lines[end:])
+            end = len(self._lines)
+        if len(chunks) > 1 and len(chunks[0]) >= _LEAST_CHAIN and _are_alike(chunks):
+            self._lines[start:] = _mixed(chunks)
+        return results
+
     # --- structure
 
     def counted(self, stop: int, step: int, body: Callable[[Value, tuple[Value, ...]], Sequence[Value]],
@@ -137,15 +175,15 @@ class Code(FunctionWriter):
         index = self._named(I64, "i")
         values = tuple(self._named(v.type, "c") for v in carried)
         results = tuple(body(index, values))
-        following, again, latch = self.fresh("n"), self.fresh("t"), self.block
+        following, again, latch, mark = self.fresh("n"), self.fresh("t"), self.block, self.mark
         inner = self._pop()
-        self._lines += [f"  br label %{head}", f"{head}:",
+        self._lines += [f"  br label %{head}{mark}", f"{head}:",
                         f"  {index.name} = phi i64 [ 0, %{entry} ], [ {following}, %{latch} ]"]
         self._phis(values, carried, entry, results, latch)
         self._lines += inner
-        self._lines += [f"  {following} = add nuw nsw i64 {index.name}, {step}",
-                        f"  {again} = icmp ult i64 {following}, {stop}",
-                        f"  br i1 {again}, label %{head}, label %{leave}"]
+        self._lines += [f"  {following} = add nuw nsw i64 {index.name}, {step}{mark}",
+                        f"  {again} = icmp ult i64 {following}, {stop}{mark}",
+                        f"  br i1 {again}, label %{head}, label %{leave}{mark}"]
         self.place(leave)
         return tuple(self.export(r) for r in results)
 
@@ -182,9 +220,9 @@ class Code(FunctionWriter):
         results = tuple(body(values))
         latch = self.block
         inner = self._pop()
-        self._lines += [f"  br label %{head}", f"{head}:"]
+        self._lines += [f"  br label %{head}{self.mark}", f"{head}:"]
         self._phis(values, carried, entry, results, latch)
-        self._lines += [*inner, f"  br label %{head}"]
+        self._lines += [*inner, f"  br label %{head}{self.mark}"]
         self.place(leave)
         return tuple(self.export(v) for v in values)
 
@@ -207,7 +245,7 @@ class Code(FunctionWriter):
             results = tuple(way())
             ends.append((results, self.block))
             inner = self._pop()
-            self._lines += [f"{label}:", *inner, f"  br label %{join}"]
+            self._lines += [f"{label}:", *inner, f"  br label %{join}{self.mark}"]
         self.place(join)
         if orelse is None:
             return ()
@@ -221,7 +259,7 @@ class Code(FunctionWriter):
         self._push(out, barrier=True)
         record()
         inner = self._pop()
-        self._lines += [f"{out}:", *inner, _LEAVE]
+        self._lines += [f"{out}:", *inner, f"  ret void{self.mark}"]
         self.place(on)
 
     # --- functions of their own
@@ -237,7 +275,7 @@ class Code(FunctionWriter):
         lines, self.block = self._pop(), before
         inside = {m[1] for line in lines if (m := _DEFINED.match(line))}
         own = [r for r in dict.fromkeys(results) if r.name in inside]
-        leaves = _LEAVE in lines
+        leaves = any(line.startswith(_LEAVE) for line in lines)
         given = ([Value(I1, "false")] if leaves else []) + own
         kind = Type("void" if not given else str(given[0].type) if len(given) == 1 else
                     "{ " + ", ".join(str(v.type) for v in given) + " }")
@@ -245,9 +283,12 @@ class Code(FunctionWriter):
         name = f"{self.name}_part{len(self._outlined)}"
         listed = ", ".join(f"{self._types[p]} {p}" for p in params)
         left = f"  ret {_aggregate(kind, [Value(I1, 'true'), *(poison(v.type) for v in own)])}" if leaves else ""
+        attachment = ""
+        if self.line_table is not None:
+            attachment, lines = self.line_table.part(name, lines)
         self._outlined.append("\n".join((
-            f"define internal {kind} @{name}({listed}) nounwind {{", "entry:",
-            *(left if line == _LEAVE else line for line in lines), *_returning(kind, given), "}", "")))
+            f"define internal {kind} @{name}({listed}) nounwind{attachment} {{", "entry:",
+            *(left if line.startswith(_LEAVE) else line for line in lines), *_returning(kind, given), "}", "")))
         call = f"call {kind} @{name}({listed})"
         if not given:
             self.do(call)
@@ -330,3 +371,30 @@ def _returning(kind: Type, values: Sequence[Value]) -> list[str]:
     names = ["poison", *(f"%result{k}" for k in range(len(values)))]
     return [*(f"  {names[k + 1]} = insertvalue {kind} {names[k]}, {v}, {k}" for k, v in enumerate(values)),
             f"  ret {kind} {names[-1]}"]
+
+
+def _are_alike(chunks: Sequence[Sequence[str]]) -> bool:
+    """Whether all are straight and write at the same places, so that mixed they write in the same order."""
+    if any(_LEAVES.match(line) for chunk in chunks for line in chunk):
+        return False
+    writes = [[k for k, line in enumerate(chunk) if not _DEFINED.match(line)] for chunk in chunks]
+    return all(len(chunk) == len(chunks[0]) for chunk in chunks) and all(w == writes[0] for w in writes)
+
+
+def _mixed(chunks: Sequence[Sequence[str]]) -> list[str]:
+    """The lines of `chunks` in turns; a line waits for what it takes from an earlier chunk."""
+    waiting = {found[1] for chunk in chunks for line in chunk if (found := _DEFINED.match(line))}
+    lines: list[str] = []
+    done = [0] * len(chunks)
+    while any(n < len(chunk) for n, chunk in zip(done, chunks, strict=True)):
+        for k, chunk in enumerate(chunks):
+            if done[k] == len(chunk):
+                continue
+            line = chunk[done[k]]
+            found = _DEFINED.match(line)
+            if waiting.isdisjoint(_NAME.findall(line[found.end():] if found else line)):
+                lines.append(line)
+                done[k] += 1
+                if found:
+                    waiting.discard(found[1])
+    return lines

@@ -1,7 +1,8 @@
 """Elementwise rows on lanes: integers stay scalar and affine where they can, all else follows the row's rule.
 
 `Elementwise.apply(op, lanes)` is the only place where an elementwise row becomes code.  The rule of a row is in
-`targets.cpu.rules`: the row's own template, or a function.  Before: one lane an operand.  After: the result's lane.
+`targets.llvm.elementwise`: the row's own template, or a function.
+Before: one lane an operand.  After: the result's lane.
 Tests: tests/targets/cpu/test_rules.py.
 """
 
@@ -10,9 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tilewright.ir.node import Op
-from tilewright.ir.types import I1, element_of
+from tilewright.ir.types import F32, I1, Element, Scalar, element_of
 from tilewright.targets.cpu.lanes import Form, Lane, LaneMath, integer, uniform, vector
-from tilewright.targets.cpu.rules import rule_of
+from tilewright.targets.llvm import convert
+from tilewright.targets.llvm.convert import is_narrow_float
+from tilewright.targets.llvm.elementwise import narrow, rule_of
+from tilewright.targets.llvm.types import Value, constant
 
 
 class Elementwise(LaneMath):
@@ -26,9 +30,34 @@ class Elementwise(LaneMath):
             if lane is not None:
                 return lane
         element = element_of(op.results[0].type)
+        if op.name == "div_f" and not lanes[0].is_uniform and lanes[1].is_uniform and self._may_multiply(element):
+            return vector(element, self._by_reciprocal(element, self.full(lanes[0]), self.scalar(lanes[1])))
         if all(lane.is_uniform for lane in lanes):
             return uniform(element, rule_of(op)(self.code, op, [self.scalar(lane) for lane in lanes]))
         return vector(element, rule_of(op)(self.code, op, [self.full(lane) for lane in lanes]))
+
+    @staticmethod
+    def _may_multiply(element: Element) -> bool:
+        """Whether `div_f`, whose bound is 2 ulp, may multiply by a rounded reciprocal in f32: off by 1.5 ulp."""
+        return element == F32 or is_narrow_float(element)
+
+    def _by_reciprocal(self, element: Element, dividend: Value, divisor: Value) -> Value:
+        """A vector divided by one number.
+
+        A division takes as long as 8 to 32 multiplications (Intel and AMD, vdivps of 512 bits).  A divisor whose
+        reciprocal is no normal number is scaled by a power of two first, as the dividend is then; that rounds nothing
+        unless the quotient rounds to 0 or infinity anyway.
+        """
+        assert isinstance(element, Scalar)
+        code = self.code
+        x, d = (convert.widen(code, v, element) for v in (dividend, divisor))
+        size, one = code.unary_intrinsic("fabs", d), constant(d.type, 1.0)
+        large = code.fcmp("ogt", size, constant(d.type, 2.0**126))
+        small = code.fcmp("olt", size, constant(d.type, 2.0**-126))
+        power = code.select(large, constant(d.type, 2.0**-24), code.select(small, constant(d.type, 2.0**24), one))
+        reciprocal = code.op("fdiv", one, code.op("fmul", d, power))
+        scaled = code.op("fmul", x, code.splat(power, self.width))
+        return narrow(code, code.op("fmul", scaled, code.splat(reciprocal, self.width)), element)
 
     def select(self, condition: Lane, a: Lane, b: Lane) -> Lane:
         """`a` where `condition`, else `b`."""

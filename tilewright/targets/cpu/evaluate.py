@@ -10,7 +10,7 @@ Before: `value` and everything that it is made from is bound.  Tests: tests/targ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -44,11 +44,13 @@ class Facts:
 class Evaluator(Elementwise):
     """Evaluates tiles at groups of `width` lanes (see the module's docstring)."""
 
-    def __init__(self, kernel: Kernel, width: int, floor: int, facts: Facts | None = None) -> None:
+    def __init__(self, kernel: Kernel, width: int, floor: int, facts: Facts | None = None,
+                 ahead: Mapping[Op, LlvmValue] | None = None) -> None:
         super().__init__(kernel.code, width)
         self.kernel = kernel
         self.floor = floor
         self.facts = facts if facts is not None else Facts()
+        self.ahead = ahead if ahead is not None else {}     # loads that prefetch, and how many bytes ahead
         self.computed: dict[tuple[Value, Index], Lane] = {}
         self._half: Evaluator | None = None
 
@@ -63,7 +65,9 @@ class Evaluator(Elementwise):
             if isinstance(binding, Buffer):
                 lane = access.load_lane(self, self.buffer_pointer(binding, index), binding.element, None, None)
             else:
+                outer, self.code.mark = self.code.mark, self.kernel.mark(binding.op)
                 lane = self._virtual(binding.op, binding.index, value, index)
+                self.code.mark = outer
             self.computed[key] = lane
         return lane
 
@@ -76,7 +80,8 @@ class Evaluator(Elementwise):
     def buffer_pointer(self, buffer: Buffer, index: Index) -> Lane:
         """The address of an element of scratch."""
         size = buffer.element.bytes
-        pointer = Lane(Pointer(I8), Form.UNIFORM, self.kernel.scratch_base, buffer.offset)
+        start, offset = (self.kernel.scratch_base, buffer.offset) if buffer.start is None else (buffer.start, 0)
+        pointer = Lane(Pointer(I8), Form.UNIFORM, start, offset)
         total = integer(I64, 0)
         for lane, stride in zip(index, buffer.strides, strict=True):
             term = self.multiply(lane, integer(I64, stride))

@@ -23,6 +23,7 @@ from tilewright.ir.ops.table import Effect
 from tilewright.ir.types import Pointer, Tile, element_of, shape_of
 from tilewright.ir.walk import ops_in
 from tilewright.targets.cpu import access
+from tilewright.targets.cpu.ahead import Ahead
 from tilewright.targets.cpu.aliasing import Aliases
 from tilewright.targets.cpu.bounds import is_certain
 from tilewright.targets.cpu.evaluate import Evaluator, Facts, Index
@@ -54,6 +55,8 @@ class Walker:
         self.handlers = handlers
         self.streaming = streaming
         self.guards = guards
+        self.ahead = Ahead(kernel, kernel.module, plan)
+        self._root: Op | None = None                        # the op that is being lowered
         self._loads: list[Value] = []                       # virtual loads that may still be needed
         self._waiting: list[Value] = []                     # kept tiles that no nest has computed yet
         self._owned: list[dict[Value, Buffer]] = []         # per open block: buffers to free after their last use
@@ -63,9 +66,12 @@ class Walker:
     def block(self, block: Block) -> None:
         """All ops of `block` but its terminator, which belongs to the op around it."""
         self._owned.append({})
+        outer = self.code.mark
         for index, op in enumerate(block.ops[:-1]):
+            self.code.mark = self.kernel.mark(op)
             self._op(op)
             self._release(block, index)
+        self.code.mark = outer
 
     def end_block(self) -> None:
         """Forget the block's buffers; its terminator's operands have been used."""
@@ -76,6 +82,11 @@ class Walker:
         if is_virtual(op):
             self._bind_virtual(op)
             return
+        outer, self._root = self._root, op
+        self._lower(op)
+        self._root = outer
+
+    def _lower(self, op: Op) -> None:
         if self.guards is not None and is_access(op) and not shape_of(op.operands[0].type):
             self.guards.scalar(op)
         handler = self.handlers.get(op.name)
@@ -280,7 +291,7 @@ class Walker:
             width = max(width, self.kernel.vector_bits // (8 * element_of(sources[0].type).bytes))
         choice = Versions(self.kernel, self.aliases, sources, ops, also, shape, width,
                           1 if self.plan.is_large else unrolling(ops),
-                          bool(self._fused), emit, streams)
+                          bool(self._fused), emit, streams, self.ahead.loads(ops, self._root))
         with self.code.scope():
             results = choice.write(splits) if versions else choice.plain()
         return tuple(self.code.export(r) for r in results)
@@ -344,7 +355,7 @@ class Walker:
             if self._is_virtual(value) and not inside_set.isdisjoint(self.plan.roots(value)):
                 self.keep([value])
         stores = [o for o in inside if o.row.effects & Effect.WRITES]
-        if any(o.row.effects & Effect.ORDERS for o in inside) or self._waits(op) or any(map(self._waits, inside)):
+        if any(o.row.effects & Effect.ORDERS for o in inside) or self.waits(op) or any(map(self.waits, inside)):
             self.before_ordering(op)
         number = self.plan.places[op].number
         for value in list(self._loads):
@@ -354,7 +365,7 @@ class Walker:
                     self._read_if_met(value, store.operands[0])
 
     @staticmethod
-    def _waits(op: Op) -> bool:
+    def waits(op: Op) -> bool:
         """Whether `op` is a loop that may wait until another program has written."""
         return op.name == "while" and any(o.row.effects & Effect.READS for r in op.regions for o in ops_in(r))
 

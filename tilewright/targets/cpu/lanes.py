@@ -17,16 +17,11 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, replace
 
-from tilewright.ir.types import F16, I1, Element, Pointer, Scalar
+from tilewright.ir.types import I1, Element, Pointer, Scalar
 from tilewright.targets.cpu.code import Code
 from tilewright.targets.llvm import convert
 from tilewright.targets.llvm.types import I64 as LLVM_I64
 from tilewright.targets.llvm.types import PTR, Value, constant, constant_lanes, integer_value
-
-
-def is_narrow_float(element: Element) -> bool:
-    """Whether arithmetic on `element` is done in a wider type."""
-    return isinstance(element, Scalar) and element.is_float and element.bits <= F16.bits
 
 
 class Form(enum.Enum):

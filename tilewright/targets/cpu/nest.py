@@ -9,10 +9,12 @@ Before: `Nest` names shape, width and facts.  Tests: tests/targets/cpu/test_nest
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
+from tilewright.ir.node import Op
 from tilewright.targets.cpu import lanes
 from tilewright.targets.cpu.code import Code
 from tilewright.targets.cpu.evaluate import Evaluator, Facts, Index
@@ -51,6 +53,7 @@ class Nest:
     unroll: int = 1                           # vectors in an iteration of the innermost loop
     streams: bool = False                     # stores bypass the caches
     split: Split | None = None
+    ahead: Mapping[Op, Value] = field(default_factory=dict)    # loads that prefetch, and how many bytes ahead
     evaluators: dict[tuple[int, int], Evaluator] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -62,7 +65,7 @@ class Nest:
         facts = self.facts if facts is None else facts
         key = width, id(facts)
         if key not in self.evaluators:
-            self.evaluators[key] = Evaluator(self.kernel, width, self.floor, facts)
+            self.evaluators[key] = Evaluator(self.kernel, width, self.floor, facts, self.ahead)
         return self.evaluators[key]
 
 
@@ -142,9 +145,11 @@ def _inner(nest: Nest, index: list[Lane], body: Body) -> None:
     step = unroll * width
 
     def run(i: Value, _: tuple[Value, ...]) -> tuple[Value, ...]:
-        for u in range(unroll):
+        def part(u: int) -> None:
             index[axis] = moving(i, u * width, step, unrolled * width, width)
             body(nest.evaluator(width), tuple(index))
+
+        nest.kernel.code.interleaved(partial(part, u) for u in range(unroll))
         return ()
 
     if unrolled:
@@ -168,9 +173,11 @@ def _split(nest: Nest, split: Split, index: list[Lane], body: Body) -> None:
 
     def over(start: Value, stop: Value, count: int, facts: Facts) -> None:
         def run(i: Value, _: tuple[Value, ...]) -> tuple[Value, ...]:
-            for u in range(count):
+            def part(u: int) -> None:
                 index[axis] = moving(i, u * width, count * width, size, width)
                 body(nest.evaluator(width, facts), tuple(index))
+
+            code.interleaved(partial(part, u) for u in range(count))
             return ()
 
         code.loop(start, stop, constant(I64, count * width), run)
@@ -195,4 +202,10 @@ def _split(nest: Nest, split: Split, index: list[Lane], body: Body) -> None:
     code.branch(code.icmp("slt", edge, split.limit), last)
     if split.rest:
         after = down_to(code, code.fold("add", split.limit, constant(I64, width - 1)), width)
-        over(after, constant(I64, size), 1, split.outside)
+
+        def behind() -> tuple[Value, ...]:
+            with nest.apart():
+                over(after, constant(I64, size), 1, split.outside)
+            return ()
+
+        code.branch(code.icmp("slt", after, constant(I64, size)), behind)

@@ -39,9 +39,13 @@ def unrolling(ops: Iterable[Op]) -> int:
     only grow the code.
     """
     ops = list(ops)
-    work = sum(_COSTS.get(op.name, 0) for op in ops)
-    loads = sum(op.name == "load" for op in ops)
-    return 4 if work < 5 and loads < 12 else 2 if work < 20 and loads < 24 else 1
+    total, loads = work(ops), sum(op.name == "load" for op in ops)
+    return 4 if total < 5 and loads < 12 else 2 if total < 20 and loads < 24 else 1
+
+
+def work(ops: Iterable[Op]) -> int:
+    """What the dear ones among `ops` cost an element."""
+    return sum(_COSTS.get(op.name, 0) for op in ops)
 
 
 @dataclass(slots=True)

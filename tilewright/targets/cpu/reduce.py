@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -37,6 +38,11 @@ _IDENTITIES: Mapping[str, Callable[[Scalar], float]] = {
     "min_u": lambda t: -1, "add_f": lambda t: -0.0, "mul_f": lambda t: 1.0, "max_f": lambda t: math.nan,
     "min_f": lambda t: math.nan, "max_nan_f": lambda t: -math.inf, "min_nan_f": lambda t: math.inf,
 }
+
+# Regions whose result is no signalling NaN if one operand is none.
+_QUIET = ("max_f", "min_f")
+
+_LEAST_BITS = 128       # of the smallest vector registers
 
 Lanes = list[Lane]
 
@@ -155,11 +161,15 @@ class _Reduction:
         if rounds > first:
             def run(i: LlvmValue, carried: tuple[LlvmValue, ...]) -> Sequence[LlvmValue]:
                 following: list[LlvmValue] = []
-                for u in range(count):
+                self._note_quiet(carried, not first)
+
+                def part(u: int) -> None:
                     place = moving(i, first * step + u * width, step, rounds * step, width)
                     old = self._lanes(carried[u * len(self.elements):(u + 1) * len(self.elements)])
                     new = self._combine(width, old, self._read(index, place, axis, width))
-                    following += self._full(width, new)
+                    following.extend(self._full(width, new))
+
+                self.code.interleaved(partial(part, u) for u in range(count))
                 return following
 
             flat = self.code.counted((rounds - first) * step, step, run, [v for part in parts for v in part])
@@ -191,9 +201,11 @@ class _Reduction:
             step = len(values) * width
 
             def run(i: LlvmValue, carried: tuple[LlvmValue, ...]) -> Sequence[LlvmValue]:
-                return [add(v, moving(i, u * width, step, size, width), facts) for u, v in enumerate(carried)]
+                self._note_quiet(carried)
+                return code.interleaved(partial(add, v, moving(i, u * width, step, size, width), facts)
+                                        for u, v in enumerate(carried))
 
-            return list(code.loop(start, stop, constant(I64, step), run, values))
+            return self._note_quiet(code.loop(start, stop, constant(I64, step), run, values))
 
         def whole() -> Sequence[LlvmValue]:
             count = min(2 * self.nest.unroll, size // width)
@@ -209,25 +221,37 @@ class _Reduction:
 
         edge = down_to(code, split.limit, width)
         total: Sequence[LlvmValue] = none
-        total = code.branch(code.icmp("sge", split.limit, constant(I64, width)), whole, lambda: none)
-        total = code.branch(code.icmp("slt", edge, split.limit), last, lambda: total)
+        total = self._note_quiet(code.branch(code.icmp("sge", split.limit, constant(I64, width)), whole, lambda: none))
+        total = self._note_quiet(code.branch(code.icmp("slt", edge, split.limit), last, lambda: total))
         after = down_to(code, code.fold("add", split.limit, constant(I64, width - 1)), width)
-        return self._lanes(over(after, constant(I64, size), total, split.outside))
+
+        def behind() -> Sequence[LlvmValue]:
+            with self.nest.apart():
+                return over(after, constant(I64, size), total, split.outside)
+
+        # in a branch, so that what only masked lanes need is not computed for full rows
+        return self._lanes(code.branch(code.icmp("slt", after, constant(I64, size)), behind, lambda: total))
 
     def _horizontal(self, width: int, lanes: Lanes) -> Lanes:
-        """The lanes of a vector combined: halves, then quarters, down to a scalar."""
+        """The lanes of a vector combined: halves, then quarters, down to a scalar.
+
+        From the smallest register on it is rotated instead of cut: combining it is one instruction, scalars may not be.
+        """
         values = self._full(width, lanes)
-        while width > 1:
-            half = width // 2
-            if half == 1:
-                left = [self.code.extract(v, 0) for v in values]
-                right = [self.code.extract(v, 1) for v in values]
+        if width == 1:
+            return lanes
+        least = min(width, max(_LEAST_BITS // v.type.bits if v.type.bits > 1 else 2 for v in values))
+        left = width
+        while left > 1:
+            left //= 2
+            if left >= least:
+                parts = [(self.code.shuffle(v, v, range(left)), self.code.shuffle(v, v, range(left, 2 * left)))
+                         for v in values]
             else:
-                left = [self.code.shuffle(v, v, range(half)) for v in values]
-                right = [self.code.shuffle(v, v, range(half, width)) for v in values]
-            values = self._full(half, self._combine(half, self._lanes(left), self._lanes(right)))
-            width = half
-        return self._lanes(values)
+                parts = [(v, self.code.shuffle(v, v, [(k + left) % least for k in range(least)])) for v in values]
+            now = max(left, least)
+            values = self._full(now, self._combine(now, *(self._lanes(side) for side in zip(*parts))))
+        return self._lanes([self.code.extract(v, 0) for v in values])
 
     # --- beside it
 
@@ -265,6 +289,7 @@ class _Reduction:
         if size > first:
             def run(i: LlvmValue, carried: tuple[LlvmValue, ...]) -> Sequence[LlvmValue]:
                 following: list[LlvmValue] = []
+                self._note_quiet(carried, not first)
                 for k, place in enumerate(places):
                     old = self._lanes(carried[k * n:(k + 1) * n])
                     following += self._full(width, self._combine(width, old, read(moving(i, first, 1, size), place)))
@@ -288,6 +313,13 @@ class _Reduction:
         if element.is_float and not t.is_float:
             (number,) = fp.encode(np.array([number]), element).tolist()
         return [constant(t, number)]
+
+    def _note_quiet(self, values: Sequence[LlvmValue], from_identity: bool = True) -> list[LlvmValue]:
+        """Accumulators that started with the identity, as a list; what is known of their NaNs is noted."""
+        if from_identity and self.region.ops[0].name in _QUIET:
+            for value in values:
+                self.code.note_quiet(value)
+        return list(values)
 
     def _full(self, width: int, lanes: Lanes) -> list[LlvmValue]:
         e = Elementwise(self.code, width)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from tilewright.ir.node import Op
 from tilewright.ir.types import BF16, F32, I8, I32, Element, Scalar, element_of, shape_of
-from tilewright.targets.cpu.lanes import is_narrow_float
 from tilewright.targets.llvm import convert
 from tilewright.targets.llvm.isa import Isa
 from tilewright.targets.llvm.text import FunctionWriter
@@ -69,7 +68,7 @@ _INSTRUCTIONS = {BF16: ("bfloat", "llvm.x86.avx512bf16.dpbf16ps.512"), I8: ("i8"
 def sums_in(accumulator: Element) -> Scalar:
     """The type in which products are summed."""
     assert isinstance(accumulator, Scalar)
-    return F32 if is_narrow_float(accumulator) else accumulator
+    return F32 if convert.is_narrow_float(accumulator) else accumulator
 
 
 def choose(isa: Isa, op: Op) -> Scheme:

@@ -19,7 +19,8 @@ from tilewright.ir.node import Module, Op, Value
 from tilewright.ir.types import Element, Tile, Type
 from tilewright.targets.cpu.code import Code
 from tilewright.targets.cpu.lanes import Lane, uniform
-from tilewright.targets.llvm.types import PTR
+from tilewright.targets.llvm.lines import LineTable
+from tilewright.targets.llvm.types import I8, PTR
 from tilewright.targets.llvm.types import Value as LlvmValue
 
 _ALIGN = 64
@@ -27,11 +28,12 @@ _ALIGN = 64
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A tile in scratch: row-major from byte `offset`, of `element` in its storage form."""
+    """A tile in scratch: row-major from byte `offset`, or from `start` on, of `element` in its storage form."""
 
     offset: int
     shape: tuple[int, ...]
     element: Element
+    start: LlvmValue | None = None      # its address, where it is not the same one each time
 
     @property
     def bytes(self) -> int:
@@ -74,6 +76,12 @@ class Scratch:
         self.size = start + size
         return start
 
+    def take_apart(self, size: int) -> int:
+        """The offset of `size` bytes that no buffer shares at any time, 64-aligned; they are never given back."""
+        start = self.size
+        self.size += -(-size // _ALIGN) * _ALIGN
+        return start
+
     def give(self, offset: int, size: int) -> None:
         """Free what `take(size)` gave."""
         end = offset + -(-size // _ALIGN) * _ALIGN
@@ -85,6 +93,14 @@ class Scratch:
             else:
                 merged.append((start, stop))
         self._free = merged
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A counted loop that is being written: the number of the iteration (i64), and of all of them if it is known."""
+
+    count: LlvmValue
+    trips: int | None
 
 
 @dataclass(slots=True)
@@ -117,16 +133,24 @@ class Kernel:
         self.bindings: dict[Value, Binding] = {}
         self.scratch = Scratch()
         self.messages = Messages()
+        self.loops: list[Loop] = []                     # the counted loops around, outermost first
+        self.panels: list[tuple[int, int]] = []         # states to clear for a launch: byte offset and number of words
         self.context = code.params[3]
         self.scratch_base = self.context_word(3, PTR)
         self.checks_bounds = True
+        self.atomics = False            # whether it asks if other launches work on atomically
         self.tested: set[Op] = set()    # accesses that have been tested on every way to where we are (`extents`)
+        self.lines: LineTable | None = None     # None: nobody wants to know the user's lines
         self.program: tuple[LlvmValue, ...] = ()       # index along x, y, z as i64, and the linear index
 
     def context_word(self, index: int, t: Any) -> LlvmValue:
         """A word of the launch's context (the contract is in `targets.cpu.host.portable`)."""
         return self.code.shared_load(
             f"load {t}, {self.code.gep(self.context, index, t if str(t) == 'i64' else PTR)}, align 8", t, 0)
+
+    def mark(self, op: Op) -> str:
+        """What ends the instructions of `op`: its line, if lines are wanted."""
+        return "" if self.lines is None else self.lines.mark(op.loc)
 
     def scalar(self, value: Value) -> Lane:
         """The binding of a scalar."""
@@ -143,6 +167,10 @@ class Kernel:
         assert isinstance(t, Tile)
         buffer = Buffer(0, t.shape, t.element)
         return Buffer(self.scratch.take(buffer.bytes), t.shape, t.element)
+
+    def start_of(self, buffer: Buffer) -> LlvmValue:
+        """The address of a tile in scratch."""
+        return buffer.start if buffer.start is not None else self.code.gep(self.scratch_base, buffer.offset, I8)
 
     def free(self, buffer: Buffer) -> None:
         self.scratch.give(buffer.offset, buffer.bytes)

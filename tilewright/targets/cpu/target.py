@@ -7,13 +7,13 @@ disk cache, none of it is needed.  Tests: tests/targets/cpu/.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.computed import computed
 from tilewright.ir.node import Module
 from tilewright.language.options import Options
-from tilewright.targets.base import CodeObject, LoadedKernel, Target
+from tilewright.targets.base import CodeObject, LoadedKernel, Stage, Target
 from tilewright.targets.cpu.host.choice import Host, make_host
 from tilewright.targets.cpu.host.library import ObjectStore
 from tilewright.targets.llvm.machine import ASSEMBLY, Compiler, Machine, Request
@@ -36,19 +36,20 @@ class CpuTarget(Target):
     """This machine's CPU, what `cpu` names of it (see `machines`), or another `machine`, for which it only compiles.
 
     `compiler` runs LLVM; by default that is a child process, which all targets share.  `host` is the kind
-    of host that runs kernels (see `host.choice`), which stops them after `timeout_s` (0: never) and keeps its own
-    machine code in `store`.
+    of host that runs kernels (see `host.choice`), which stops them after `timeout_s` (0: never), catches their memory
+    faults if it can, keeps its own machine code in `store`, and tells Linux's perf of code as `perf` says.
     """
 
     name = "cpu"
 
     def __init__(self, machine: Machine | None = None, threads: int | None = None,
                  compiler: Compiler | None = None, host: str = "", timeout_s: float = 0.0,
-                 store: ObjectStore | None = None, cpu: str = "") -> None:
+                 store: ObjectStore | None = None, cpu: str = "", catches_faults: bool = True,
+                 perf: str = "") -> None:
         self._machine = machine
         self._cpu = cpu
         self._given_compiler = compiler
-        self._host_settings = (host, threads, timeout_s, store)
+        self._host_settings = (host, threads, timeout_s, store, catches_faults, perf)
 
     @computed
     def _compiler(self) -> Compiler:
@@ -81,10 +82,24 @@ class CpuTarget(Target):
         return passes.standard(options.enable_fp_fusion)
 
     def compile(self, module: Module, options: Options) -> CodeObject:
+        metadata: dict[str, Any] = {}
+        return self._object(self._text(module, metadata, options), metadata)
+
+    def stages(self, options: Options) -> Mapping[str, Stage]:
+        """`llir` makes LLVM text of tile IR, `object` machine code of that."""
+        return {"llir": lambda module, metadata: self._text(module, metadata, options), "object": self._object}
+
+    def _text(self, module: Module, metadata: dict[str, Any], options: Options) -> str:
         from tilewright.targets.cpu.generate import generate
-        generated = generate(module, self.machine.isa, vector_bits(self.machine), options.check_bounds)
-        binary = self._compiler.compile(Request(generated.text, self.machine), module.entry_name)
-        return CodeObject(self.name, module.entry_name, binary, {"llir": generated.text}, generated.metadata)
+        generated = generate(module, self.machine.isa, vector_bits(self.machine), options.check_bounds,
+                             options.line_info)
+        metadata.update({"name": module.entry_name, **generated.metadata})
+        return generated.text
+
+    def _object(self, text: str, metadata: dict[str, Any]) -> CodeObject:
+        name = metadata["name"]
+        return CodeObject(self.name, name, self._compiler.compile(Request(text, self.machine), name), {"llir": text},
+                          metadata)
 
     listings = ("asm",)
 
@@ -95,8 +110,8 @@ class CpuTarget(Target):
 
     @computed
     def _host(self) -> Host:
-        host, threads, timeout_s, store = self._host_settings
-        return make_host(host, self._compiler, threads, timeout_s, store)
+        host, threads, timeout_s, store, catches_faults, perf = self._host_settings
+        return make_host(host, self._compiler, threads, timeout_s, store, catches_faults, perf)
 
     def load(self, code: CodeObject) -> LoadedKernel:
         return self._host.load(code)

@@ -12,7 +12,7 @@ test_prefix.py, test_bounds.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.ir.node import Op, Value
@@ -34,7 +34,7 @@ class Versions:
     """What is known of one nest: `ops` are its virtual ops, `roots` the store that it serves, if any.
 
     `emit` writes a version into a `Nest`.  `whole`: it does something at every index.  `streams`: when stores bypass
-    the caches, under facts.
+    the caches, under facts.  `ahead`: loads that prefetch, and how far.
     """
 
     kernel: Kernel
@@ -48,6 +48,7 @@ class Versions:
     whole: bool
     emit: Callable[[Nest], Sequence[LlvmValue]]
     streams: Callable[[Facts], LlvmValue | None]
+    ahead: Mapping[Op, LlvmValue]
 
     def plain(self) -> Results:
         """One version without facts, which also serves a nest that must not be tested."""
@@ -74,7 +75,7 @@ class Versions:
             split = replace(prefix.split, rest=self.whole or not end_here)
         with code.scope() as floor:
             results = tuple(self.emit(Nest(self.kernel, self.shape, self.width, floor, facts, unroll=unroll,
-                                           streams=streams, split=split)))
+                                           streams=streams, split=split, ahead=self.ahead)))
         return tuple(code.export(r) for r in results)
 
     def _best(self, facts: Facts, prefix: Prefix | None = None) -> Results:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tilewright.ir.types import Element, Pointer, Scalar
+from tilewright.ir.types import F16, Element, Pointer, Scalar
 from tilewright.targets.llvm.text import FunctionWriter
 from tilewright.targets.llvm.types import Type, Value, constant
 
@@ -29,6 +29,11 @@ def memory_type(element: Element, lanes: int = 0) -> Type:
     """How `lanes` elements lie in memory."""
     t = register_type(element, lanes)
     return t.of("i8") if t.element == "i1" else t
+
+
+def is_narrow_float(element: Element) -> bool:
+    """Whether arithmetic on `element` is done in a wider type."""
+    return isinstance(element, Scalar) and element.is_float and element.bits <= F16.bits
 
 
 class _Format(NamedTuple):

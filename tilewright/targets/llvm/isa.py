@@ -27,7 +27,7 @@ class Isa:
     @staticmethod
     def of(triple: str, features: str) -> Isa:
         """The flags for LLVM's target triple and its feature text (`+avx2,-fma,...`)."""
-        if triple.startswith(("aarch64", "arm64")):
+        if triple.startswith(("aarch64", "arm64", "nvptx")):
             return Isa(fma=True, half=True, round=True)
         on = {f[1:] for f in features.split(",") if f.startswith("+")}
         avx512 = {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= on

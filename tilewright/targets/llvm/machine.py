@@ -36,14 +36,15 @@ class Machine:
 class Request:
     """LLVM text, and what to make of it: `output` is "object" or "assembly".
 
-    `optimise` runs a small pass pipeline first, which what we emit seldom needs.
+    `optimise` 1 runs a small pass pipeline first, which what we emit for CPUs seldom needs; 3 runs LLVM's own of that
+    level.
     """
 
     text: str
     machine: Machine
     output: str = OBJECT
     codegen_level: int = 2
-    optimise: bool = False
+    optimise: int = 0
 
 
 class Compiler(ABC):

@@ -1,8 +1,9 @@
 """Float maximum and minimum with the op table's bits: -0 < +0, and NaN ignored or propagated.
 
 LLVM 22 lowers its IEEE intrinsics to about six instructions a vector on AVX-512 and AVX2, and to no call anywhere.
-On AVX-512 `vrangeps` does it in one, after a product with 1 has made NaNs quiet.  With a constant operand one
-instruction does: `select(x > c, x, c)` is x86's vmaxps, which gives its second operand on a NaN and on equal zeros.
+On AVX-512 `vrangeps` does it in one, after a product with 1 has made NaNs quiet that may not be so.  With a constant
+operand one instruction does: `select(x > c, x, c)` is x86's vmaxps, which gives its second operand on a NaN and on
+equal zeros.
 Tests: tests/targets/llvm/test_minmax.py.
 """
 
@@ -27,8 +28,8 @@ def emit(f: FunctionWriter, name: str, a: Value, b: Value) -> Value:
     if limit is not None and not math.isnan(limit) and not _wrong_zero(name, limit):
         return f.select(f.fcmp(_COMPARES[name], a, b), a, b)
     if name in _RANGES and avx512.serves(f, a.type):
-        quiet_a, quiet_b = (f.unary_intrinsic("canonicalize", v) for v in (a, b))
-        return avx512.select_by_size(f, quiet_a, quiet_b, _RANGES[name])
+        quiet_a, quiet_b = (v if f.is_quiet(v) else f.unary_intrinsic("canonicalize", v) for v in (a, b))
+        return f.note_quiet(avx512.select_by_size(f, quiet_a, quiet_b, _RANGES[name]))
     if name in ("max_f", "min_f") and a.type.lanes == 0:
         a, b = _without_nan(f, a, b)
     return f.binary_intrinsic(_INTRINSICS[name], a, b)

@@ -30,14 +30,14 @@ def pack(request: Request) -> list[bytes]:
 def unpack(fields: Sequence[bytes]) -> Request:
     """The opposite of `pack`."""
     triple, cpu, features, llvm, output, level, optimise, text = (f.decode() for f in fields[1:])
-    return Request(text, Machine(triple, cpu, features, llvm), output, int(level), optimise == "1")
+    return Request(text, Machine(triple, cpu, features, llvm), output, int(level), int(optimise))
 
 
 def reproducer(request: Request) -> str:
     """A text from which `read_reproducer` makes the request again, and which is LLVM text as well."""
     machine = request.machine
     options = {"triple": machine.triple, "cpu": machine.cpu, "features": machine.features, "llvm": machine.llvm,
-               "output": request.output, "codegen_level": request.codegen_level, "optimise": int(request.optimise)}
+               "output": request.output, "codegen_level": request.codegen_level, "optimise": request.optimise}
     return "".join(f"{_HEADER}{name}={value}\n" for name, value in options.items()) + request.text
 
 
@@ -49,4 +49,5 @@ def read_reproducer(text: str, host: Machine) -> Request:
     if not options:
         return Request(body, host)
     machine = Machine(*(options[name] for name in ("triple", "cpu", "features", "llvm")))
-    return Request(body, machine, options["output"], int(options["codegen_level"]), options["optimise"] == "1")
+    return Request(body, machine, options["output"], int(options["codegen_level"]),
+                   int(options["optimise"]))

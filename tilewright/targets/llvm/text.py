@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tilewright.targets.llvm.isa import Isa
-from tilewright.targets.llvm.types import I1, I32, I64, PTR, VOID, Type, Value, constant, poison, zero
+from tilewright.targets.llvm.types import I1, I32, I64, PTR, VOID, Type, Value, constant, float_value, poison, zero
+
+_TRIVIAL = (0.0, 1.0, -1.0)
 
 
 class ModuleWriter:
@@ -23,6 +25,7 @@ class ModuleWriter:
         self._declarations: dict[str, str] = {}
         self._globals: dict[str, None] = {}
         self._metadata: dict[str, int] = {}
+        self._named: dict[str, Sequence[str]] = {}
         self._functions: dict[str, FunctionWriter] = {}
 
     def declare(self, name: str, result: Type, params: Sequence[Type], attributes: str = "") -> None:
@@ -36,8 +39,16 @@ class ModuleWriter:
 
     def metadata(self, operands: str) -> str:
         """The name of a metadata node with these operands; equal ones are one node."""
-        number = self._metadata.setdefault(operands, len(self._metadata))
+        return self.node(f"!{{{operands}}}")
+
+    def node(self, text: str) -> str:
+        """The name of the metadata node that `text` writes (`!DIFile(...)`); equal texts are one node."""
+        number = self._metadata.setdefault(text, len(self._metadata))
         return f"!{number}"
+
+    def named_metadata(self, name: str, nodes: Sequence[str]) -> None:
+        """Define the list `!name` of the module."""
+        self._named[name] = nodes
 
     def function(self, name: str, params: Sequence[tuple[str, Type]], result: Type = VOID, *, attributes: str = "",
                  param_attributes: Sequence[str] = (), linkage: str = "") -> FunctionWriter:
@@ -50,7 +61,8 @@ class ModuleWriter:
         return name in self._functions
 
     def text(self) -> str:
-        nodes = [f"!{number} = !{{{operands}}}" for operands, number in self._metadata.items()]
+        nodes = [f"!{name} = !{{{', '.join(members)}}}" for name, members in self._named.items()]
+        nodes += [f"!{number} = {text}" for text, number in self._metadata.items()]
         parts = [*self._globals, *(f.text() for f in self._functions.values()), *self._declarations.values(), *nodes]
         return "\n".join(parts) + "\n"
 
@@ -68,10 +80,13 @@ class FunctionWriter:
         marks = list(param_attributes) + [""] * (len(params) - len(param_attributes))
         arguments = ", ".join(f"{p.type} {m + ' ' if m else ''}{p.name}" for p, m in zip(self.params, marks))
         self._head = (f"define {linkage + ' ' if linkage else ''}{result} @{name}({arguments})"
-                      f"{' ' + attributes if attributes else ''} {{")
+                      f"{' ' + attributes if attributes else ''}")
+        self.attachment = ""    # metadata of the function, such as ` !dbg !3`
+        self.mark = ""          # the same of each instruction that is written from now on, such as `, !dbg !7`
         self._stack_slots: list[str] = []
         self._lines: list[str] = []
         self._count = 0
+        self._quiet: set[str] = set()
         self.block = "entry"
 
     # --- names, blocks, raw instructions
@@ -84,12 +99,21 @@ class FunctionWriter:
         """An instruction with a result: `text` is what follows `=`."""
         self._count += 1
         name = f"%v{self._count}"
-        self._lines.append(f"  {name} = {text}")
+        self._lines.append(f"  {name} = {text}{self.mark}")
         return Value(result, name)
+
+    def is_quiet(self, a: Value) -> bool:
+        """Whether the float `a` is known to be no signalling NaN: arithmetic gives none, memory may hold one."""
+        return a.is_constant or a.name in self._quiet
+
+    def note_quiet(self, a: Value) -> Value:
+        """Remember that the float `a` is no signalling NaN; returns it."""
+        self._quiet.add(a.name)
+        return a
 
     def do(self, text: str) -> None:
         """An instruction without a result."""
-        self._lines.append("  " + text)
+        self._lines.append(f"  {text}{self.mark}")
 
     def label(self, hint: str = "b") -> str:
         """A fresh label, not yet placed."""
@@ -102,17 +126,17 @@ class FunctionWriter:
         self.block = label
 
     def br(self, label: str) -> None:
-        self._lines.append(f"  br label %{label}")
+        self._lines.append(f"  br label %{label}{self.mark}")
 
     def cond_br(self, condition: Value, on_true: str, on_false: str, *, unlikely: bool = False) -> None:
         """`unlikely`: the first way is hardly ever taken, and its code goes to the function's end."""
-        mark = ""
+        weights = ""
         if unlikely:
-            mark = ", !prof " + self.module.metadata('!"branch_weights", i32 1, i32 1000000')
-        self._lines.append(f"  br i1 {condition.name}, label %{on_true}, label %{on_false}{mark}")
+            weights = ", !prof " + self.module.metadata('!"branch_weights", i32 1, i32 1000000')
+        self._lines.append(f"  br i1 {condition.name}, label %{on_true}, label %{on_false}{weights}{self.mark}")
 
     def ret(self, value: Value | None = None) -> None:
-        self._lines.append(f"  ret {value if value is not None else 'void'}")
+        self._lines.append(f"  ret {value if value is not None else 'void'}{self.mark}")
 
     def phi(self, t: Type, incoming: Sequence[tuple[Value, str]]) -> Value:
         arms = ", ".join(f"[ {v.name}, %{b} ]" for v, b in incoming)
@@ -122,7 +146,7 @@ class FunctionWriter:
         self._lines.append("  ; " + text.replace("\n", " "))
 
     def text(self) -> str:
-        return "\n".join([self._head, "entry:", *self._stack_slots, *self._lines, "}", ""])
+        return "\n".join([f"{self._head}{self.attachment} {{", "entry:", *self._stack_slots, *self._lines, "}", ""])
 
     # --- structured control flow
 
@@ -195,7 +219,9 @@ class FunctionWriter:
 
     def op(self, name: str, a: Value, b: Value) -> Value:
         """A binary instruction with both operands and the result of one type (`add`, `fmul`, `shl`, ...)."""
-        return self.emit(a.type, f"{name} {a}, {b.name}")
+        result = self.emit(a.type, f"{name} {a}, {b.name}")
+        trivial = float_value(a) in _TRIVIAL or float_value(b) in _TRIVIAL      # LLVM takes such an instruction away
+        return self.note_quiet(result) if a.type.is_float and not trivial else result
 
     def fneg(self, a: Value) -> Value:
         return self.emit(a.type, f"fneg {a}")
@@ -243,7 +269,8 @@ class FunctionWriter:
     def shuffle(self, a: Value, b: Value, lanes: Sequence[int]) -> Value:
         """Lanes of `a` then `b` picked by number; -1 is poison."""
         picks = ", ".join("i32 poison" if k < 0 else f"i32 {k}" for k in lanes)
-        return self.emit(Type(a.type.element, len(lanes)), f"shufflevector {a}, {b}, <{len(lanes)} x i32> <{picks}>")
+        result = self.emit(Type(a.type.element, len(lanes)), f"shufflevector {a}, {b}, <{len(lanes)} x i32> <{picks}>")
+        return self.note_quiet(result) if self.is_quiet(a) and self.is_quiet(b) else result
 
     def any_lane(self, mask: Value) -> Value:
         """i1: is some lane of an i1 vector (or scalar) true."""
@@ -283,7 +310,8 @@ class FunctionWriter:
     def fma(self, a: Value, b: Value, c: Value) -> Value:
         """a*b + c: fused where the machine can, else two roundings."""
         if self.isa.fma:
-            return self.intrinsic("fma", a.type, (a, b, c), (a.type,))
+            result = self.intrinsic("fma", a.type, (a, b, c), (a.type,))
+            return result if float_value(c) == 0 else self.note_quiet(result)
         return self.op("fadd", self.op("fmul", a, b), c)
 
     # --- memory
@@ -304,7 +332,11 @@ class FunctionWriter:
         return self.emit(t, f"load {t}, {pointer}, align {align}{suffix}")
 
     def store(self, value: Value, pointer: Value, align: int, *, suffix: str = "") -> None:
-        self._lines.append(f"  store {value}, {pointer}, align {align}{suffix}")
+        self._lines.append(f"  store {value}, {pointer}, align {align}{suffix}{self.mark}")
+
+    def prefetch(self, pointer: Value, level: int) -> None:
+        """Ask for the line at `pointer`, which need not be memory; `level`: 3 into the first cache, 2 the second."""
+        self.intrinsic("prefetch", VOID, (pointer, constant(I32, 0), constant(I32, level), constant(I32, 1)), (PTR,))
 
     def masked_load(self, pointer: Value, mask: Value, other: Value, align: int) -> Value:
         """Lanes of a contiguous vector where `mask`, else `other`."""

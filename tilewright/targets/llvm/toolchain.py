@@ -58,7 +58,7 @@ class CompiledObject:
     text: str
     machine: Machine
     codegen_level: int = 2
-    optimise: bool = False
+    optimise: int = 0
 
     def assembly(self) -> str:
         """The assembly of `binary`; generated anew, since few ask for it."""
@@ -66,7 +66,7 @@ class CompiledObject:
         return compile_request(request).decode()
 
 
-def compile_object(text: str, machine: Machine, *, codegen_level: int = 2, optimise: bool = False) -> CompiledObject:
+def compile_object(text: str, machine: Machine, *, codegen_level: int = 2, optimise: int = 0) -> CompiledObject:
     """Compile a module.  `optimise` runs a small pass pipeline first (what we emit seldom needs it)."""
     binary = compile_request(Request(text, machine, OBJECT, codegen_level, optimise))
     return CompiledObject(binary, text, machine, codegen_level, optimise)
@@ -76,8 +76,10 @@ def compile_request(request: Request) -> bytes:
     """What a `Request` asks for."""
     target = _target_machine(request.machine, request.codegen_level)
     module = _parse(request.text, target)
-    if request.optimise:
+    if request.optimise == 1:
         _run_passes(module, target)
+    elif request.optimise:
+        _run_pipeline(module, target, request.optimise)
     if request.output == ASSEMBLY:
         return str(target.emit_assembly(module)).encode()
     return bytes(target.emit_object(module))
@@ -122,6 +124,12 @@ def _run_passes(module: llvm.ModuleRef, target: llvm.TargetMachine) -> None:
     passes.add_instruction_combine_pass()
     passes.add_simplify_cfg_pass()
     passes.run(module, llvm.create_pass_builder(target, options))
+
+
+def _run_pipeline(module: llvm.ModuleRef, target: llvm.TargetMachine, level: int) -> None:
+    """LLVM's pass pipeline of optimisation level `level`."""
+    builder = llvm.create_pass_builder(target, llvm.create_pipeline_tuning_options(speed_level=level))
+    builder.getModulePassManager().run(module, builder)
 
 
 class LoadedObject:

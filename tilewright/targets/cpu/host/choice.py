@@ -34,11 +34,11 @@ def best_kind() -> str:
 
 
 def make_host(kind: str, compiler: Compiler, threads: int | None, timeout_s: float,
-              store: ObjectStore | None) -> Host:
-    """The host of that kind; an empty `kind` is the best one for this machine."""
+              store: ObjectStore | None, catches_faults: bool = True, perf: str = "") -> Host:
+    """The host of that kind; an empty `kind` is the best one for this machine.  Only `linux` knows `perf`."""
     kind = kind or best_kind()
     if kind == "linux":
-        return LinuxHost(compiler, threads, timeout_s=timeout_s, store=store)
+        return LinuxHost(compiler, threads, timeout_s=timeout_s, store=store, catches_faults=catches_faults, perf=perf)
     if kind == "portable":
         from tilewright.targets.cpu.host.portable import PortableHost
         return PortableHost(threads, timeout_s=timeout_s)

@@ -27,13 +27,15 @@ _RELOCATABLE = 1                    # e_type
 _SYMTAB, _RELA, _NOBITS = 2, 4, 8   # sh_type
 _WRITE, _ALLOC = 1, 2               # sh_flags
 _LOCAL, _WEAK = 0, 2                # symbol binding
+FUNCTION = 2                        # symbol type
 _UNDEFINED, _ABSOLUTE = 0, 0xFFF1   # st_shndx
 _STUB = 16                          # bytes of a stub, and of an address with its padding
 
 
 class Section(NamedTuple):
-    """A row of the section table."""
+    """A row of the section table; `header` is where it stands in the file."""
 
+    header: int
     kind: int
     flags: int
     offset: int
@@ -48,6 +50,8 @@ class Symbol(NamedTuple):
     binding: int
     section: int
     value: int
+    kind: int = 0
+    size: int = 0
 
 
 class Relocation(NamedTuple):
@@ -86,34 +90,50 @@ class Object:
         _, kind, flags, _, offset, size, link, info, align, _ = struct.unpack_from("<IIQQQQIIQQ", self.binary, at)
         if kind != _NOBITS and offset + size > len(self.binary):
             raise InternalError("a damaged object file: a section goes beyond its end")
-        return Section(kind, flags, offset, size, link, info, max(align, 1))
+        return Section(at, kind, flags, offset, size, link, info, max(align, 1))
 
     def _symbols(self, table: Section) -> Iterator[Symbol]:
         names = self.sections[table.link].offset
         for at in range(table.offset, table.offset + table.size, 24):
-            name, info, _, section, value, _ = struct.unpack_from("<IBBHQQ", self.binary, at)
+            name, info, _, section, value, size = struct.unpack_from("<IBBHQQ", self.binary, at)
             start = names + name
             text = self.binary[start:self.binary.index(b"\0", start)].decode()
-            yield Symbol(text, info >> 4, section, value)
+            yield Symbol(text, info >> 4, section, value, info & 15, size)
 
-    def relocations(self) -> Iterator[Relocation]:
-        """Those of the sections that are placed in memory."""
+    def number(self, name: str) -> int | None:
+        """The number of the section of that name."""
+        (names,) = struct.unpack_from("<H", self.binary, 62)
+        for number, section in enumerate(self.sections):
+            start = self.sections[names].offset + struct.unpack_from("<I", self.binary, section.header)[0]
+            if self.binary[start:self.binary.index(b"\0", start)].decode() == name:
+                return number
+        return None
+
+    def relocations(self, number: int | None = None) -> Iterator[Relocation]:
+        """Those of section `number`, or of all sections that are placed in memory."""
         for table in self.sections:
-            if table.kind == _RELA and self.sections[table.info].flags & _ALLOC:
+            if table.kind == _RELA and (self.sections[table.info].flags & _ALLOC if number is None
+                                        else table.info == number):
                 for at in range(table.offset, table.offset + table.size, 24):
                     offset, info, addend = struct.unpack_from("<QQq", self.binary, at)
                     yield Relocation(table.info, offset, info & 0xFFFFFFFF, info >> 32, addend)
 
 
 class Image:
-    """An object in memory.  It stays there as long as this lives; `symbols` are the addresses of what it defines."""
+    """An object in memory.  It stays there as long as this lives.
+
+    `binary` is what it was made from; `symbols` are the addresses of what it defines, `sections` those of its placed
+    sections by number.
+    """
 
     def __init__(self, binary: bytes, resolve: Resolve) -> None:
+        self.binary = binary
         parsed = Object(binary)
         outside = sorted({parsed.symbols[r.symbol].name for r in parsed.relocations()
                           if parsed.symbols[r.symbol].section == _UNDEFINED})
         layout, writable, table, size = _layout(parsed, len(outside))
-        self._memory = mmap.mmap(-1, size, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+        # private: a forked process has its own variables, and a debugger may write breakpoints
+        self._memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, mmap.PROT_READ | mmap.PROT_WRITE)
         self.base = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
         self.size = size
         for number, at in layout.items():
@@ -126,6 +146,7 @@ class Image:
         if parsed.machine == AARCH64:       # its instruction cache does not see stores by itself
             clear = ctypes.CDLL("libgcc_s.so.1")["__clear_cache"]
             clear(ctypes.c_void_p(self.base), ctypes.c_void_p(self.base + writable))
+        self.sections = {number: self.base + at for number, at in layout.items()}
         self.symbols = {s.name: a for s, a in zip(parsed.symbols, addresses)
                         if a and s.name and s.binding != _LOCAL}
         self._protect(writable)

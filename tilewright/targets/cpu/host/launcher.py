@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -57,10 +57,10 @@ class Launchers:
     """Makes `bind` functions; one for a process is enough, and it stays for good."""
 
     def __init__(self, library: Library, compiler: Compiler, store: ObjectStore | None) -> None:
-        def resolve(name: str) -> int:
-            return library.launch_address if name == "launch" else library.symbols(name)
-
-        image = Image(load_object(source_key(LAUNCHER_SOURCES), launcher_text, compiler, store), resolve)
+        self._library, self._compiler, self._store = library, compiler, store
+        self._loaded: dict[str, Image] = {}
+        self.image = image = Image(load_object(source_key(LAUNCHER_SOURCES), launcher_text, compiler, store),
+                                   library.symbols)
         keep_for_ever(image)        # objects whose type is below may outlive everything here
         self._method = _Method(b"bind", image.symbols["bind"], _METH_FASTCALL, b"What kernel[grid] gives.")
         keep_for_ever(self._method)
@@ -68,6 +68,20 @@ class Launchers:
         self._types = (ctypes.c_int64 * (Types.SIZE // WORD))()
         self.types = ctypes.addressof(self._types)
         self._types[Types.ARRAY // WORD] = id(np.ndarray)
+
+    def load(self, name: str, key: str, text: Callable[[], str], symbols: Mapping[str, int]) -> int:
+        """The address of the function `name` of another target's native code, which stays for good.
+
+        Its LLVM text is `text()`, which `key` stands for; what it calls are `symbols`, and functions of this process.
+        """
+        image = self._loaded.get(key)
+        if image is None:
+            def resolve(wanted: str) -> int:
+                return symbols[wanted] if wanted in symbols else self._library.symbols(wanted)
+
+            image = self._loaded[key] = Image(load_object(key, text, self._compiler, self._store), resolve)
+            keep_for_ever(image)
+        return image.symbols[name]
 
     def learn_torch(self) -> None:
         """Read torch's tensors natively from now on, if the program has imported torch and it offers the interface."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from tilewright.targets.cpu.host.launcher_values import ValueCode
 from tilewright.targets.cpu.host.native import Jump, Native, NativeModule
-from tilewright.targets.cpu.host.records import OB_TYPE, Bound, Frame, Launcher, Reach, Shape, Spec
+from tilewright.targets.cpu.host.records import OB_TYPE, Bound, Frame, Kernel, Launcher, Reach, Shape, Spec
 from tilewright.targets.llvm.types import I1, I32, I64, PTR, VOID, Value, constant
 
 _NARGS = 2**63 - 1          # PyVectorcall_NARGS: the top bit is a flag
@@ -34,7 +34,7 @@ class Tables:
 
 
 class LauncherCode:
-    """Writes the launcher's functions into a module: `bind`, `call`, `drop` are public, and `launch` is the pool's."""
+    """Writes the launcher's functions into a module: `bind`, `call`, `drop` are public."""
 
     def __init__(self, module: NativeModule) -> None:
         self.module = module
@@ -59,17 +59,19 @@ class LauncherCode:
         m = self.module
         for name, result, params in (
                 ("Py_IncRef", VOID, (PTR,)), ("Py_DecRef", VOID, (PTR,)), ("PyErr_Occurred", PTR, ()),
+                ("PyErr_Clear", VOID, ()),
                 ("PyTuple_Size", I64, (PTR,)), ("PyTuple_GetItem", PTR, (PTR, I64)),
                 ("PyDict_New", PTR, ()), ("PyDict_Copy", PTR, (PTR,)), ("PyDict_SetItem", I32, (PTR, PTR, PTR)),
                 ("PyDict_GetItemWithError", PTR, (PTR, PTR)),
                 ("PyCell_Get", PTR, (PTR,)), ("PyContextVar_Get", I32, (PTR, PTR, PTR)),
                 ("PyCallable_Check", I32, (PTR,)), ("PyLong_FromLongLong", PTR, (I64,)),
-                ("PyLong_AsVoidPtr", PTR, (PTR,)), ("launch", I64, (PTR, PTR, I64, I64, I64, PTR)),
+                ("PyLong_AsVoidPtr", PTR, (PTR,)),
                 ("PyObject_Vectorcall", PTR, (PTR, PTR, I64, PTR)), ("PyObject_Malloc", PTR, (I64,)),
                 ("PyObject_Free", VOID, (PTR,)), ("PyObject_Init", PTR, (PTR, PTR)), ("PyErr_NoMemory", PTR, ())):
             m.external(name, result, *params)
         self.tuple_type = m.external_object("PyTuple_Type")
         self.list_type = m.external_object("PyList_Type")
+        self.keyboard_interrupt = m.external_object("PyExc_KeyboardInterrupt")      # where the class is
 
     def _is_null(self, n: Native, pointer: Value) -> Value:
         return n.is_("eq", n.as_int(pointer), 0)
@@ -342,7 +344,8 @@ class LauncherCode:
         state, record, compiled, slots, sizes = n.params
         frame = n.f.alloca(I64, Frame.SIZE // 8)
         x, y, z = (n.get(sizes, 8 * k) for k in range(3))
-        code = n.call("launch", record, slots, x, y, z, frame)
+        launch = n.get(record, Kernel.LAUNCH, PTR)
+        code = n.call_pointer(launch, I64, record, slots, x, y, z, frame)
         n.when(n.is_("eq", code, 0), lambda: n.leave(compiled))
         arguments = n.f.alloca(PTR, 5)
 
@@ -354,6 +357,9 @@ class LauncherCode:
             for k in range(4):
                 n.call("Py_DecRef", n.get(arguments, 8 * (k + 1), PTR))
 
+        # Ctrl-C is said by FAIL, with program and line; what else a signal's handler has raised stays as it is.
+        ctrl_c = n.is_("eq", n.as_int(n.call("PyErr_Occurred")), n.get(self.keyboard_interrupt))
+        n.when(ctrl_c, lambda: n.call("PyErr_Clear"))
         n.when(self._is_null(n, n.call("PyErr_Occurred")), report)
         n.call("Py_DecRef", compiled)
         n.end(0)

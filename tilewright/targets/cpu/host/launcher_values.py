@@ -14,7 +14,7 @@ from tilewright.targets.llvm.types import DOUBLE, FLOAT, I16, I32, I64, PTR, VOI
 
 WIDE_ELEMENTS = 2**30       # runtime.launch says the same
 _RECORDS_RO = 0x1C          # PyBUF_RECORDS_RO: strides and format, also of read-only arrays
-_DL_CPU = 1
+_DL_CPU, _DL_CUDA = 1, 2       # DLDeviceType
 # Offsets in dlpack.h's DLTensor and in CPython's Py_buffer.
 _DL_DEVICE, _DL_NDIM, _DL_DTYPE, _DL_SHAPE, _DL_STRIDES, _DL_OFFSET, _DL_SIZE = 8, 16, 20, 24, 32, 40, 48
 _PY_ITEMSIZE, _PY_READONLY, _PY_NDIM, _PY_FORMAT, _PY_SHAPE, _PY_STRIDES, _PY_SIZE = 24, 32, 36, 40, 48, 56, 80
@@ -90,14 +90,14 @@ class ValueCode:
         n.end()
 
     def _tensor_key(self) -> None:
-        """Key words of a tensor, and its slot."""
-        n = self.module.function("tensor_key", [("address", I64), ("element", I32), ("rule", I64), ("key", PTR),
-                                                ("slot", PTR)], inline=True)
-        address, element, rule, key, slot = n.params
+        """Key words of a tensor, and its slot; `device` is 0 for the CPU, else DLPack's type and number of it."""
+        n = self.module.function("tensor_key", [("address", I64), ("element", I32), ("device", I64), ("rule", I64),
+                                                ("key", PTR), ("slot", PTR)], inline=True)
+        address, element, device, rule, key, slot = n.params
         aligned = n.both(n.is_("eq", n.both(address, 15), 0), n.is_("ne", n.both(rule, Rule.BY_ALIGNMENT), 0))
         tag = n.either(n.op("shl", n.widen(element), 16), n.pick(aligned, Tag.TENSOR | Tag.DIVISIBLE, Tag.TENSOR))
         n.put(key, 0, tag)
-        n.put(key, 8, 0)
+        n.put(key, 8, device)
         n.put(slot, 0, address)
         n.end()
 
@@ -114,11 +114,17 @@ class ValueCode:
             n.leave(0)
 
         n.when(n.is_("ne", n.call_pointer(describe, I32, thing, tensor), 0), refuse)
-        n.when(n.is_("ne", n.get(tensor, _DL_DEVICE, I32), _DL_CPU), lambda: n.leave(0))
+        device = n.variable(0)
+
+        def elsewhere() -> None:
+            n.when(n.is_("ne", n.get(tensor, _DL_DEVICE, I32), _DL_CUDA), lambda: n.leave(0))
+            n.write(device, n.get(tensor, _DL_DEVICE))       # type and number are one word
+
+        n.when(n.is_("ne", n.get(tensor, _DL_DEVICE, I32), _DL_CPU), elsewhere)
         address = n.add(n.get(tensor), n.get(tensor, _DL_OFFSET))
         element = n.get(tensor, _DL_DTYPE, I32)
         size = n.op("lshr", n.both(n.widen(n.op("lshr", element, 8)), 255), 3)
-        n.call("tensor_key", address, element, rule, key, slot)
+        n.call("tensor_key", address, element, n.read(device), rule, key, slot)
         n.call("reach", address, n.widen(n.get(tensor, _DL_NDIM, I32)), n.get(tensor, _DL_SHAPE, PTR),
                n.get(tensor, _DL_STRIDES, PTR), size, size, reach)
         n.end(1)
@@ -140,7 +146,7 @@ class ValueCode:
         n.when(n.is_("ult", letters, 128), lambda: n.write(element, n.get(n.item(
             Value(PTR, "@formats"), n.widen(letters), I32), 0, I32)))
         size, address = n.get(view, _PY_ITEMSIZE), n.as_int(n.get(view, 0, PTR))
-        n.call("tensor_key", address, n.read(element), rule, key, slot)
+        n.call("tensor_key", address, n.read(element), 0, rule, key, slot)
         n.call("reach", address, n.widen(n.get(view, _PY_NDIM, I32)), n.get(view, _PY_SHAPE, PTR),
                n.get(view, _PY_STRIDES, PTR), size, 1, reach)
         read_only = n.is_("ne", n.get(view, _PY_READONLY, I32), 0)

@@ -8,6 +8,7 @@ Tests: tests/targets/cpu_host/test_linux.py.
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import sys
 import zlib
@@ -21,7 +22,7 @@ from tilewright.targets.llvm.machine import Compiler, Machine, Request
 
 # The modules whose text decides the code: of the pool, of the launcher.
 _WRITERS = ("native.py", "records.py", "../../llvm/text.py", "../../llvm/types.py")
-POOL_SOURCES = (*_WRITERS, "pool_code.py", "sharing_code.py")
+POOL_SOURCES = (*_WRITERS, "pool_code.py", "sharing_code.py", "fault_code.py", "lone_code.py")
 LAUNCHER_SOURCES = (*_WRITERS, "launcher_code.py", "launcher_values.py")
 # CPU names of LLVM that every processor of a kind can run.
 _BASELINE = {"x86_64": "x86-64", "aarch64": "generic"}
@@ -73,7 +74,7 @@ def load_object(key: str, text: Callable[[], str], compiler: Compiler, store: Ob
     binary = store.get(key) if store is not None else None
     if binary is None:
         machine = Machine(f"{machine_kind()}-unknown-linux-gnu", _BASELINE[machine_kind()], "")
-        binary = compiler.compile(Request(text(), machine, optimise=True), "the host's own code")
+        binary = compiler.compile(Request(text(), machine, optimise=1), "the host's own code")
         if store is not None:
             store.put(key, binary)
     return binary
@@ -103,15 +104,34 @@ def keep_for_ever(thing: object) -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
 
+@functools.cache
+def lone_word() -> int:
+    """The address of the word by which this process's launches with atomic operations know of each other."""
+    word = ctypes.c_int64(0)
+    keep_for_ever(word)
+    return ctypes.addressof(word)
+
+
 class Library:
     """The pool's code, mapped for good: its threads may be in it until the process ends."""
 
     def __init__(self, compiler: Compiler, store: ObjectStore | None = None) -> None:
         self.symbols = Symbols()
-        self._image = Image(load_object(source_key(), pool_text, compiler, store), self.symbols)
-        keep_for_ever(self._image)
-        self.launch_address = self._image.symbols["launch"]
+        self.image = Image(load_object(source_key(), pool_text, compiler, store), self.symbols)
+        keep_for_ever(self.image)
+        self.launch_address = self.image.symbols["launch"]
         # Python's lock stays with the caller, and an error that a signal's handler has raised is raised by the call.
         self.launch = ctypes.PYFUNCTYPE(ctypes.c_int64, *(ctypes.c_void_p,) * 2, *(ctypes.c_int64,) * 3,
                                         ctypes.c_void_p)(self.launch_address)
-        self.stop = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._image.symbols["stop"])
+        self._catch, self._release = (self.image.symbols.get(name) for name in ("catch_faults", "release_faults"))
+        self.stop = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.image.symbols["stop"])
+
+    def catch_faults(self) -> None:
+        """Make memory faults of kernels errors, where this can be done, also if another handler was installed since."""
+        if self._catch:
+            ctypes.PYFUNCTYPE(None)(self._catch)()
+
+    def release_faults(self) -> None:
+        """Put back the handlers that were there before, unless others were installed above ours."""
+        if self._release:
+            ctypes.PYFUNCTYPE(None)(self._release)()

@@ -20,7 +20,7 @@ from tilewright.computed import computed
 from tilewright.diagnostics import OutOfResources
 from tilewright.targets.base import CodeObject, LoadedKernel
 from tilewright.targets.cpu.host.elf import Image
-from tilewright.targets.cpu.host.library import Library, ObjectStore, keep_for_ever
+from tilewright.targets.cpu.host.library import Library, ObjectStore, keep_for_ever, lone_word
 from tilewright.targets.cpu.host.records import WORD, Cancel, Flags, Frame, Kernel, Pool, Status
 from tilewright.targets.cpu.host.reports import Grid, Printer, Reports
 from tilewright.targets.llvm.machine import Compiler
@@ -44,22 +44,28 @@ class LinuxHost:
     """Loads kernels into this process and runs them on `threads` threads, the caller's among them.
 
     Work that seems to take less than `worth_help_ns` stays on the calling thread.  A launch that takes longer than
-    `timeout_s` is stopped; 0 is no limit.
+    `timeout_s` is stopped; 0 is no limit.  With `catches_faults` a memory fault in a kernel is an error.  `perf` is how
+    Linux's perf is told of the code (`perf.KINDS`; empty: not).
     """
 
     def __init__(self, compiler: Compiler, threads: int | None = None, worth_help_ns: int = WORTH_HELP_NS,
-                 timeout_s: float = 0.0, store: ObjectStore | None = None, library: Library | None = None) -> None:
+                 timeout_s: float = 0.0, store: ObjectStore | None = None, library: Library | None = None,
+                 catches_faults: bool = True, perf: str = "") -> None:
         usable = threads if threads is not None else len(os.sched_getaffinity(0))
         self.threads = min(usable, Pool.MOST_THREADS)
         self.timeout_s = timeout_s
+        self._perf = perf
+        self._is_debugged = False
         self._compiler = compiler
         self._store = store
+        self._catches_faults = catches_faults
         self.library = library if library is not None else Library(compiler, store)
-        memory = mmap.mmap(-1, Pool.SIZE)
+        memory = mmap.mmap(-1, Pool.SIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)    # a forked process has its own
         keep_for_ever(memory)       # threads of the pool look at it even after the host has gone
         self.pool = ctypes.addressof(ctypes.c_char.from_buffer(memory))
         for offset, value in ((Pool.THREADS, self.threads), (Pool.WORTH, worth_help_ns), (Pool.SLICE, SLICE_NS),
-                              (Pool.TIMEOUT, int(timeout_s * 1e9)), (Pool.SPIN, SPIN), (Pool.STEERED, -1)):
+                              (Pool.TIMEOUT, int(timeout_s * 1e9)), (Pool.SPIN, SPIN), (Pool.STEERED, -1),
+                              (Pool.LONE_AT, lone_word())):
             ctypes.c_int64.from_address(self.pool + offset).value = value
         pool, this = self.pool, weakref.ref(self)
 
@@ -74,10 +80,29 @@ class LinuxHost:
     def launchers(self) -> Launchers | None:
         """What makes native launchers for this host's kernels; None where this Python does not allow for any."""
         from tilewright.targets.cpu.host.launcher import Launchers, is_supported  # by kernels launched more than once
-        return Launchers(self.library, self._compiler, self._store) if is_supported() else None
+        made = Launchers(self.library, self._compiler, self._store) if is_supported() else None
+        if made is not None:
+            self._show(made.image, self._is_debugged)
+        return made
 
     def load(self, code: CodeObject) -> LinuxKernel:
-        return LinuxKernel(self, Image(code.binary, self.library.symbols), code.metadata)
+        if self._catches_faults:
+            self.library.catch_faults()
+        image = Image(code.binary, self.library.symbols)
+        self._show(image, bool(code.metadata.get("line_info")))
+        return LinuxKernel(self, image, code.metadata)
+
+    def _show(self, image: Image, lines: bool) -> None:
+        """Tell debuggers and profilers of code, if that is wanted; of the host's own code as soon as a kernel is."""
+        if lines:
+            from tilewright.targets.cpu.host.debugger import DEBUGGER
+            self._is_debugged = True
+            DEBUGGER.add(self.library.image)
+            DEBUGGER.add(image)
+        if self._perf:
+            from tilewright.targets.cpu.host.perf import recorder
+            recorder(self._perf).add(self.library.image)
+            recorder(self._perf).add(image)
 
 
 def _forget_threads(pool: int) -> None:
@@ -85,6 +110,7 @@ def _forget_threads(pool: int) -> None:
     for offset in (Pool.LOCK, Pool.STARTED, Pool.TIDS, Pool.SLEEPERS):
         ctypes.c_int32.from_address(pool + offset).value = 0
     ctypes.c_int64.from_address(pool + Pool.STEERED).value = -1
+    ctypes.c_int64.from_address(lone_word()).value = 0
 
 
 class LinuxKernel(LoadedKernel):
@@ -99,10 +125,12 @@ class LinuxKernel(LoadedKernel):
         self._address = ctypes.addressof(self._record)
         self.record = 0 if self._reports.prints else self._address
         flags = (Flags.POLLS * bool(metadata.get("polls_cancel")) | Flags.CALLS_PYTHON * bool(metadata.get("prints"))
-                 | Flags.FENCE * bool(metadata.get("nontemporal")))
+                 | Flags.FENCE * bool(metadata.get("nontemporal")) | Flags.ATOMICS * bool(metadata.get("atomics")))
         self.scratch_bytes = int(metadata.get("scratch_bytes", 0))
-        for offset, value in ((Kernel.ENTRY, image.symbols[str(metadata["entry"])]),
-                              (Kernel.SCRATCH, self.scratch_bytes), (Kernel.FLAGS, flags), (Kernel.POOL, host.pool)):
+        for offset, value in ((Kernel.LAUNCH, host.library.launch_address),
+                              (Kernel.ENTRY, image.symbols[str(metadata["entry"])]),
+                              (Kernel.SCRATCH, self.scratch_bytes), (Kernel.FLAGS, flags), (Kernel.POOL, host.pool),
+                              (Kernel.CODE, image.base), (Kernel.CODE_SIZE, image.size)):
             self._record[offset // WORD] = value
 
     @property
@@ -127,8 +155,7 @@ class LinuxKernel(LoadedKernel):
             elif self.host.library.launch(self._address, arguments, *grid, frame):
                 raise self.failure(grid, ctypes.addressof(frame))
         except KeyboardInterrupt:
-            loop, program = frame[Frame.STATUS // WORD + Status.LOOP], frame[Frame.STATUS // WORD + Status.LOOP_PROGRAM]
-            raise self._reports.interrupt(loop - 1, program, grid) from None
+            raise self._interrupt(grid, frame) from None
 
     def _launch_printing(self, grid: Grid, arguments: Any, frame: Any) -> None:
         """With a kernel record of this launch's own, which names its callback."""
@@ -145,12 +172,19 @@ class LinuxKernel(LoadedKernel):
         if failed:
             raise self.failure(grid, ctypes.addressof(frame))
 
-    def failure(self, grid: Grid, frame: int) -> Exception:
+    def failure(self, grid: Grid, frame: int) -> BaseException:
         """The error that the frame at address `frame` tells of, after a launch that did not return 0."""
         words = _FRAME.from_address(frame)
         status, why = Frame.STATUS // WORD, words[Frame.CANCEL // WORD]
+        if why == Cancel.INTERRUPTED:
+            return self._interrupt(grid, words)
         if words[status]:
             return self._reports.failure(words[status:status + 8], grid)
         if why == Cancel.NO_MEMORY:
             return OutOfResources(self.scratch_bytes, 0, "memory for a thread's scratch")
         return self._reports.timeout(self.host.timeout_s, words[status + 2] - 1, words[status + 3], grid)
+
+    def _interrupt(self, grid: Grid, words: Any) -> KeyboardInterrupt:
+        """What Ctrl-C raises, from the words of the launch's frame."""
+        loop, program = (words[Frame.STATUS // WORD + number] for number in (Status.LOOP, Status.LOOP_PROGRAM))
+        return self._reports.interrupt(loop - 1, program, grid)

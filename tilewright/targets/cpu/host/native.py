@@ -48,10 +48,10 @@ class NativeModule:
         return Value(PTR, f"@{name}")
 
     def function(self, name: str, params: Sequence[tuple[str, Type]], result: Type = VOID,
-                 *, public: bool = False, inline: bool = False) -> Native:
+                 *, public: bool = False, inline: bool = False, attributes: str = "nounwind") -> Native:
         """A new function of this module; only a public one can be found by name after loading."""
         self._results[name] = result
-        attributes = "nounwind alwaysinline" if inline else "nounwind"
+        attributes += " alwaysinline" if inline else ""
         writer = self.writer.function(name, params, result, attributes=attributes, linkage="" if public else "internal")
         return Native(self, writer)
 

@@ -10,6 +10,8 @@ in the kernel any more.  Tests: tests/targets/cpu_host/test_host.py, test_linux.
 
 from __future__ import annotations
 
+from tilewright.targets.cpu.host.fault_code import FaultCode
+from tilewright.targets.cpu.host.lone_code import LoneCode
 from tilewright.targets.cpu.host.native import Jump, Native, NativeModule
 from tilewright.targets.cpu.host.records import Cancel, Flags, Frame, Kernel, Pool
 from tilewright.targets.cpu.host.sharing_code import FUTEX_WAKE, Machine, SharingCode, call_kernel, futex
@@ -32,9 +34,14 @@ class PoolCode:
         self._stopped()
         self._release()
         self._poll()
+        if machine.catches_faults:
+            FaultCode(module)
+        else:
+            self._run_kernel()
         self._timed()
         self._solo()
         self._scratch_block()
+        LoneCode(module, machine)
         SharingCode(module, machine)
         self._measure()
         self._run()
@@ -48,6 +55,7 @@ class PoolCode:
         m.external("pthread_detach", I32, I64)
         m.external("pthread_sigmask", I32, I32, PTR, PTR)
         m.external("sigfillset", I32, PTR)
+        m.external("sigdelset", I32, PTR, I32)
         m.external("sched_getcpu", I32)
         m.external("sched_getaffinity", I32, I32, I64, PTR)
         m.external("sched_setaffinity", I32, I32, I64, PTR)
@@ -108,6 +116,14 @@ class PoolCode:
         frame, = n.params
         n.when(n.is_("eq", n.get(frame, Frame.THREAD), 0),
                lambda: n.put(frame, Frame.THREAD, n.as_int(n.call("PyEval_SaveThread"))))
+        n.end()
+
+    def _run_kernel(self) -> None:
+        """Run programs first..last-1; `fault_code` has this for processors on which it catches faults."""
+        n = self.module.function("run_kernel", [("kernel", PTR), ("slots", PTR), ("first", I64), ("last", I64),
+                                                ("context", PTR)], inline=True)
+        kernel, slots, first, last, context = n.params
+        n.call_pointer(n.get(kernel, Kernel.ENTRY, PTR), VOID, slots, first, last, context)
         n.end()
 
     def _timed(self) -> None:
@@ -242,7 +258,7 @@ class PoolCode:
         n.put(frame, Frame.COUNTDOWN, COUNTDOWN)
         n.put(frame, Frame.SELF, frame)
         for offset in (*range(Frame.STATUS, Frame.STATUS + 32, 8), Frame.CANCEL, Frame.DEADLINE, Frame.NEXT_CHECK,
-                       Frame.THREAD):
+                       Frame.THREAD, Frame.ENTERED):
             n.put(frame, offset, 0)
         limit = n.get(pool, Pool.TIMEOUT)
         n.when(n.is_("ne", limit, 0), lambda: n.put(frame, Frame.DEADLINE, n.add(n.call("clock"), limit)))
@@ -251,7 +267,9 @@ class PoolCode:
         free = n.either(n.either(long, n.is_("eq", cost, 0)),
                         n.is_("ne", n.both(flags, Flags.POLLS | Flags.CALLS_PYTHON), 0))
         n.when(free, lambda: n.call("release", frame))
+        n.call("begin_atomics", kernel, frame)
         self._with_scratch(n, kernel, pool, frame, lambda: n.call("run", kernel, slots, total, frame))
+        n.call("end_atomics", kernel, frame)
         fenced = n.is_("ne", n.both(flags, Flags.FENCE), 0)
         n.when(fenced, lambda: n.f.do(self.machine.fence))
         thread = n.get(frame, Frame.THREAD)

@@ -18,9 +18,14 @@ class Frame:
 
     GRID, SCRATCH, STATUS_AT, PRINT, CANCEL_AT, POLL, COUNTDOWN, SELF = 0, 24, 32, 40, 48, 56, 64, 72
     BLOCK = 80              # a worker's own scratch block
+    PROGRAM = 88            # the program that this thread runs, or ran last
+    ALONE = 96              # not 0: nobody else works on atomically (`lone_code`)
+    ENTERED = 104           # 0 when a thread enters a launch
+    GENERATION = 112        # of the launch that a worker helped last
     STATUS = 128            # see `Status`
     CANCEL = 192            # one of `Cancel`
     DEADLINE, NEXT_CHECK, THREAD = 200, 208, 216
+    HELD = 224              # one of `Held`
     SIZE = 256
 
 
@@ -29,11 +34,13 @@ class Status:
 
     The first is 0, or the number of a failed assertion + 1, or FIRST_ACCESS + the number of an access out of bounds;
     then its program; the number of the loop that was stopped + 1 and its program; of an access the address, and the
-    argument's lowest byte, the byte after its highest, and its pointer.
+    argument's lowest byte, the byte after its highest, and its pointer.  Of a memory fault (`FAULT`) the last four are
+    the address, the signal's number, and where the launch's slots are.
     """
 
     FAILED, PROGRAM, LOOP, LOOP_PROGRAM, ADDRESS, LOW, HIGH, POINTER = range(8)
-    FIRST_ACCESS = 1 << 32
+    SIGNAL, SLOTS = LOW, HIGH
+    FIRST_ACCESS, FAULT = 1 << 32, 1 << 40
 
 
 class Cancel:
@@ -45,13 +52,30 @@ class Cancel:
 class Flags:
     """Bits of a kernel's flags."""
 
-    POLLS, CALLS_PYTHON, FENCE = 1, 2, 4
+    POLLS, CALLS_PYTHON, FENCE, ATOMICS = 1, 2, 4, 8
+
+
+class Held:
+    """What a launch with atomic operations has to give back (`lone_code`)."""
+
+    NOTHING, ALONE, WITH_OTHERS = 0, 1, 2
 
 
 class Kernel:
-    """Offsets in a kernel's record; `COST` is the measured time of 1024 programs in ns, 0 if unknown."""
+    """Offsets in a kernel's record; `COST` is the measured time of 1024 programs in ns, 0 if unknown.
 
-    ENTRY, SCRATCH, FLAGS, COST, CALLS, POOL, PRINT = 0, 8, 16, 24, 32, 40, 48
+    The first word is the address of what launches it, as in the records of all targets (`LoadedKernel.record`).
+    """
+
+    LAUNCH, ENTRY, SCRATCH, FLAGS, COST, CALLS, POOL, PRINT = 0, 8, 16, 24, 32, 40, 48, 56
+    CODE, CODE_SIZE = 64, 72        # the bytes that its code takes
+    SIZE = 80
+
+
+class Guard:
+    """Offsets in a thread's guard: how to leave the kernel that it is in (`KERNEL`, 0 if none), and the last fault."""
+
+    STACK, RESUME, KERNEL, ADDRESS, SIGNAL = 0, 8, 16, 24, 32
     SIZE = 64
 
 
@@ -65,6 +89,7 @@ class Pool:
     DONE, WAITING = 128, 132                                    # i32; a caller sleeps on the first
     JOINED, FIRST_GENERATION = 192, 196                         # i32
     KERNEL, SLOTS, BEGIN, END, CHUNK, RANGES, OWNER = 256, 264, 272, 280, 288, 296, 304     # the shared launch
+    LONE_AT = 312                                               # address of the process's word (`lone_code`)
     BLOCK = 384                                                 # the callers' scratch block, when nobody uses it
     TID = 512                                                   # i32 each
     MASK, WORK_MASK, MASK_BYTES = 1536, 1664, 128

@@ -10,7 +10,15 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tilewright.diagnostics import BadAccess, KernelAssertionError, Location, OutOfBoundsError, TritonError, render
+from tilewright.diagnostics import (
+    BadAccess,
+    KernelAssertionError,
+    Location,
+    MemoryFaultError,
+    OutOfBoundsError,
+    TritonError,
+    render,
+)
 from tilewright.targets.cpu.host.printing import PrintSite
 from tilewright.targets.cpu.host.records import Status
 
@@ -26,12 +34,17 @@ class Reports:
         self._name = str(metadata.get("name", metadata["entry"]))
         self._asserts: Sequence[Mapping[str, Any]] = metadata.get("asserts", ())
         self._accesses: Sequence[Mapping[str, Any]] = metadata.get("accesses", ())
+        self._slots = int(metadata.get("slots", 0))
         self._loops: Sequence[Any] = metadata.get("loops", ())
         self.prints = [PrintSite(p) for p in metadata.get("prints", ())]
 
     def failure(self, status: Sequence[int], grid: Grid) -> TritonError:
-        """The error that a status record tells of: a failed assertion, or an access out of bounds."""
+        """The error that a status record tells of: a failed assertion, an access out of bounds, a memory fault."""
         number, linear = status[Status.FAILED], status[Status.PROGRAM]
+        if number == Status.FAULT:
+            error = MemoryFaultError(self._name, status[Status.ADDRESS] & _MASK, program(linear, grid))
+            error.slots = tuple((ctypes.c_int64 * self._slots).from_address(status[Status.SLOTS]))
+            return error
         if number < Status.FIRST_ACCESS:
             return self.assertion(number - 1, linear, grid)
         record = self._accesses[number - Status.FIRST_ACCESS]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from tilewright.targets.cpu.host.native import Jump, Native, NativeModule, Variable
 from tilewright.targets.cpu.host.records import Cancel, Flags, Frame, Kernel, Pool
-from tilewright.targets.llvm.types import I1, I32, I64, PTR, VOID, Value, constant
+from tilewright.targets.llvm.types import I1, I32, I64, PTR, Value, constant
 
 CHUNKS_EACH = 16                # chunks a participant's range is cut into
 MOST_CHUNKS = 0xFFFF            # what a range's head and tail can count
@@ -35,17 +35,19 @@ class Machine:
     gettid: int
     pause: str
     fence: str
+    catches_faults: bool        # whether `fault_code` knows this processor
 
 
 MACHINES = {
-    "x86_64": Machine(202, 186, "call void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse.sfence()"),
-    "aarch64": Machine(98, 178, "call void @llvm.aarch64.hint(i32 1)", "fence release"),
+    "x86_64": Machine(202, 186, "call void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse.sfence()", True),
+    "aarch64": Machine(98, 178, "call void @llvm.aarch64.hint(i32 1)", "fence release", False),
 }
+UNBLOCKED = (4, 7, 8, 11)       # SIGILL, SIGBUS, SIGFPE, SIGSEGV: blocked, they would end the process without a handler
 
 
 def call_kernel(n: Native, kernel: Value, slots: Value, first: Value, last: Value, context: Value) -> None:
     """Run programs first..last-1 with a context."""
-    n.call_pointer(n.get(kernel, Kernel.ENTRY, PTR), VOID, slots, first, last, context)
+    n.call("run_kernel", kernel, slots, first, last, context)
 
 
 def futex(n: Native, machine: Machine, address: Value, operation: int, number: Value, timeout: Value) -> None:
@@ -82,6 +84,10 @@ class SharingCode:
         needed = n.get(n.get(pool, Pool.KERNEL, PTR), Kernel.SCRATCH)
         block = n.call("scratch_block", n.get(context, Frame.BLOCK, PTR), needed)
         n.put(context, Frame.BLOCK, block)
+        generation = n.widen(n.atomic_get(pool, Pool.GENERATION, I32))
+        entered = n.is_("eq", n.get(context, Frame.GENERATION), generation)
+        n.put(context, Frame.ENTERED, n.pick(entered, n.get(context, Frame.ENTERED), 0))
+        n.put(context, Frame.GENERATION, generation)
         n.put(context, Frame.SCRATCH, n.at(block, 64))
         n.end(n.is_("ne", n.as_int(block), 0))
 
@@ -227,7 +233,7 @@ class SharingCode:
     # -- the caller's side
 
     def _start(self) -> None:
-        """Make the threads that are missing, with all signals blocked; Python's threads take those."""
+        """Make the threads that are missing, with signals blocked but their own faults; Python's threads take those."""
         n = self.module.function("start", [("pool", PTR)])
         pool, = n.params
         wanted = n.narrow(n.sub(n.get(pool, Pool.THREADS), 1), I32)
@@ -236,6 +242,8 @@ class SharingCode:
         every, before = n.f.alloca(I64, 16), n.f.alloca(I64, 16)
         thread = n.f.alloca(I64, align=8)
         n.call("sigfillset", every)
+        for signal in UNBLOCKED:
+            n.call("sigdelset", every, constant(I32, signal))
         n.call("pthread_sigmask", constant(I32, 2), every, before)
 
         def make(stop: Jump, again: Jump) -> None:
@@ -351,6 +359,7 @@ class SharingCode:
             n.leave()
 
         n.when(n.is_("ne", n.atomic_change("xchg", pool, Pool.LOCK, constant(I32, 1)), 0), alone)
+        n.call("share_atomics", kernel, frame)
         n.call("start", pool)
         n.call("steer", pool)
         chunks = n.call("publish", pool, kernel, slots, first, last, frame)

@@ -56,7 +56,7 @@ _EXP2_F64 = (
 
 def reduce(f: FunctionWriter, x: Value) -> tuple[Value, Value]:
     """(n as an integer, r) with x = n*ln(2) + r."""
-    whole, n = nearest(f, f.op("fmul", x, number(x, LOG2_E[x.type.element])))
+    whole, n = nearest(f, x, LOG2_E[x.type.element])
     return n, _rest_of(f, x, whole)
 
 
@@ -95,7 +95,7 @@ def _kept_small(f: FunctionWriter, r: Value) -> Value:
 
 def exp(f: FunctionWriter, x: Value) -> Value:
     if avx512.serves(f, x.type):
-        whole = _round(f, f.op("fmul", x, number(x, LOG2_E[x.type.element])))
+        whole, _ = nearest(f, x, LOG2_E[x.type.element])
         return avx512.scale(f, exp_reduced(f, _kept_small(f, _rest_of(f, x, whole))), whole)
     top, low = _EXP_RANGE[x.type.element]
     n, r = reduce(f, limit_below(f, limit_above(f, x, top), low))
@@ -105,7 +105,7 @@ def exp(f: FunctionWriter, x: Value) -> Value:
 def exp_moderate(f: FunctionWriter, x: Value) -> Value:
     """e**x for |x| < 80, where one factor 2**n is enough."""
     if avx512.serves(f, x.type):
-        whole = _round(f, f.op("fmul", x, number(x, LOG2_E[x.type.element])))
+        whole, _ = nearest(f, x, LOG2_E[x.type.element])
         return avx512.scale(f, exp_reduced(f, _rest_of(f, x, whole)), whole)
     n, r = reduce(f, x)
     return f.op("fmul", exp_reduced(f, r), power_of_two(f, n, x.type))

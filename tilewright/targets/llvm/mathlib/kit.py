@@ -37,10 +37,13 @@ def polynomial(f: FunctionWriter, x: Value, coefficients: Sequence[float]) -> Va
     return result
 
 
-def nearest(f: FunctionWriter, t: Value) -> tuple[Value, Value]:
-    """The integer nearest to `t` (ties to even), as a float and as an integer; for |t| below 2**21, 2**50."""
+def nearest(f: FunctionWriter, t: Value, factor: float = 1.0) -> tuple[Value, Value]:
+    """The integer nearest to `t` * `factor` (ties to even), as a float and as an integer; for |t| below 2**21, 2**50.
+
+    Of larger ones the float is about the product, and of infinities they themselves.
+    """
     magic = number(t, _MAGIC[t.type.element])
-    shifted = f.op("fadd", t, magic)
+    shifted = f.op("fadd", t, magic) if factor == 1.0 else f.fma(t, number(t, factor), magic)
     whole = f.op("fsub", shifted, magic)
     bits = f.bitcast(shifted, t.type.as_int)
     return whole, f.op("sub", bits, constant(bits.type, _MAGIC_BITS[t.type.element]))

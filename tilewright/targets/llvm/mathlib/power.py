@@ -48,7 +48,7 @@ def log10(f: FunctionWriter, x: Value) -> Value:
 def exp10(f: FunctionWriter, x: Value) -> Value:
     """10**x = 2**n * e**(r*ln(10)) with x = n*log10(2) + r."""
     limited = limit_below(f, limit_above(f, x, 309.0), -325.0)
-    whole, n = nearest(f, f.op("fmul", limited, number(x, _LOG2_10)))
+    whole, n = nearest(f, limited, _LOG2_10)
     high, low = (f.op("fmul", whole, number(x, part)) for part in _LOG10_2)
     r = f.op("fsub", f.op("fsub", limited, high), low)
     return scale(f, exp_reduced(f, f.op("fmul", r, number(x, _LN_10))), n)

@@ -1,9 +1,9 @@
-"""The CPU's rule for every elementwise row: how it becomes LLVM instructions on scalars or vectors.
+"""The rule of every elementwise row: how it becomes LLVM instructions on scalars or vectors, on every target.
 
 A row with a template follows it; on 16- and 8-bit floats it computes in f32 and rounds after the op, which is correct
 for one operation (`ir.fp`).  The other rows have a function here.  A rule gets LLVM values in compute form (narrow
 floats as their bits, i1 as i1), all scalars or all vectors of one length, and uses no fast-math flag.
-Tests: tests/targets/cpu/test_rules.py (every row against its NumPy meaning, and that every row has a rule).
+Tests: tests/targets/cpu/test_rules.py (that every row has a rule), tests/conform (rows against their NumPy meaning).
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from tilewright.ir.node import Op
 from tilewright.ir.ops.attributes import Rounding
 from tilewright.ir.ops.rules import scalar_element
 from tilewright.ir.types import Element, Scalar, element_of
-from tilewright.targets.cpu.code import Code
-from tilewright.targets.cpu.lanes import is_narrow_float
 from tilewright.targets.llvm import convert, floatrem, intdiv, mathlib, minmax
+from tilewright.targets.llvm.convert import is_narrow_float
+from tilewright.targets.llvm.text import FunctionWriter
 from tilewright.targets.llvm.types import Type, Value, constant, zero
 
-Rule = Callable[[Code, Op, Sequence[Value]], Value]
+Rule = Callable[[FunctionWriter, Op, Sequence[Value]], Value]
 
 _CALL = re.compile(r"call (\S+|<[^>]*>) @(llvm[\w.]+)\((.*)\)$")
 _PARAMETER = re.compile(r"(<[^>]*>|[\w.]+) ([^,]+)(?:, |$)")
@@ -32,7 +32,7 @@ def rule_of(op: Op) -> Rule:
     return rule if rule is not None else _by_template
 
 
-def narrow(code: Code, value: Value, element: Element) -> Value:
+def narrow(code: FunctionWriter, value: Value, element: Element) -> Value:
     """An f32 (or f64) value rounded to the compute form of float `element`."""
     if not is_narrow_float(element):
         return value
@@ -40,7 +40,7 @@ def narrow(code: Code, value: Value, element: Element) -> Value:
     return convert.narrow(code, value, element)
 
 
-def _by_template(code: Code, op: Op, args: Sequence[Value]) -> Value:
+def _by_template(code: FunctionWriter, op: Op, args: Sequence[Value]) -> Value:
     """The row's template, in f32 for narrow floats."""
     source, target = element_of(op.operands[0].type), element_of(op.results[0].type)
     if not is_narrow_float(source):
@@ -51,10 +51,10 @@ def _by_template(code: Code, op: Op, args: Sequence[Value]) -> Value:
     return narrow(code, _fill(code, op, args, result), target)
 
 
-def _fill(code: Code, op: Op, args: Sequence[Value], result: Type) -> Value:
+def _fill(code: FunctionWriter, op: Op, args: Sequence[Value], result: Type) -> Value:
     """The row's template as an instruction with a result of type `result`."""
     template, t = op.row.template, args[0].type
-    assert template is not None, f"row {op.name} has neither a template nor a rule on the CPU"
+    assert template is not None, f"row {op.name} has neither a template nor a rule"
     text = template.format(*(a.name for a in args), t=t, s=t.mangled, r=result)
     call = _CALL.match(text)
     if call is not None:
@@ -71,14 +71,14 @@ def _type(text: str) -> Type:
 
 
 def _shift(name: str) -> Rule:
-    def rule(code: Code, op: Op, args: Sequence[Value]) -> Value:
+    def rule(code: FunctionWriter, op: Op, args: Sequence[Value]) -> Value:
         a, b = args
         return code.op(name, a, code.op("and", b, constant(b.type, b.type.bits - 1)))
 
     return rule
 
 
-def _divide(code: Code, op: Op, args: Sequence[Value]) -> Value:
+def _divide(code: FunctionWriter, op: Op, args: Sequence[Value]) -> Value:
     return intdiv.emit(code, op.name, *args)
 
 
@@ -87,7 +87,7 @@ def _divide(code: Code, op: Op, args: Sequence[Value]) -> Value:
 
 def _on_bits(name: str, mask: Callable[[int], int]) -> Rule:
     """A bit operation with a mask made from the width."""
-    def rule(code: Code, op: Op, args: Sequence[Value]) -> Value:
+    def rule(code: FunctionWriter, op: Op, args: Sequence[Value]) -> Value:
         (a,) = args
         bits = code.bitcast(a, a.type.as_int)
         return code.bitcast(code.op(name, bits, constant(bits.type, mask(bits.type.bits))), a.type)
@@ -95,19 +95,19 @@ def _on_bits(name: str, mask: Callable[[int], int]) -> Rule:
     return rule
 
 
-def _extremum(code: Code, op: Op, args: Sequence[Value]) -> Value:
+def _extremum(code: FunctionWriter, op: Op, args: Sequence[Value]) -> Value:
     element = scalar_element(op.results[0].type)
     a, b = (convert.widen(code, v, element) for v in args)
     return narrow(code, minmax.emit(code, op.name, a, b), element)
 
 
-def _rem_f(code: Code, op: Op, args: Sequence[Value]) -> Value:
+def _rem_f(code: FunctionWriter, op: Op, args: Sequence[Value]) -> Value:
     element = scalar_element(op.results[0].type)
     a, b = (convert.widen(code, v, element) for v in args)
     return narrow(code, floatrem.rem_f(code, a, b), element)
 
 
-def _fma(code: Code, op: Op, args: Sequence[Value]) -> Value:
+def _fma(code: FunctionWriter, op: Op, args: Sequence[Value]) -> Value:
     element = scalar_element(op.results[0].type)
     if not is_narrow_float(element):
         return code.intrinsic("fma", args[0].type, args, (args[0].type,))
@@ -115,7 +115,7 @@ def _fma(code: Code, op: Op, args: Sequence[Value]) -> Value:
     return convert.narrow(code, _fma_to_odd(code, a, b, c), element)
 
 
-def _fma_to_odd(code: Code, a: Value, b: Value, c: Value) -> Value:
+def _fma_to_odd(code: FunctionWriter, a: Value, b: Value, c: Value) -> Value:
     """a*b + c in double, a*b being exact, rounded to odd, so that one more rounding is correct (Boldo, Melquiond)."""
     p = code.op("fmul", a, b)
     s = code.op("fadd", p, c)
@@ -135,7 +135,7 @@ def _fma_to_odd(code: Code, a: Value, b: Value, c: Value) -> Value:
 # --- conversions
 
 
-def _convert_float(code: Code, op: Op, args: Sequence[Value]) -> Value:
+def _convert_float(code: FunctionWriter, op: Op, args: Sequence[Value]) -> Value:
     source, target = scalar_element(op.operands[0].type), scalar_element(op.results[0].type)
     return convert.convert_float(code, args[0], source, target, op.attrs.get("rounding") is Rounding.RTZ)
 
@@ -149,7 +149,7 @@ def _fp_to_int(signed: bool) -> Rule:
         code, args[0], scalar_element(op.operands[0].type), scalar_element(op.results[0].type), signed)
 
 
-def _bitcast(code: Code, op: Op, args: Sequence[Value]) -> Value:
+def _bitcast(code: FunctionWriter, op: Op, args: Sequence[Value]) -> Value:
     (a,) = args
     return code.bitcast(a, convert.register_type(element_of(op.results[0].type), a.type.lanes))
 
@@ -179,5 +179,5 @@ RULES: Mapping[str, Rule] = {
     **{name: _math(name) for name in (*mathlib.FUNCTIONS, *mathlib.BINARY)},
 }
 
-# Elementwise rows that the evaluator itself lowers, since they become addresses.
+# Elementwise rows that each target lowers itself, since they become addresses.
 BY_ADDRESS = frozenset({"ptr_add"})

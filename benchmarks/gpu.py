@@ -1,0 +1,159 @@
+"""How fast are kernels on an NVIDIA GPU beside triton and torch?  Prints times, rates and ratios.
+
+One process: the same kernel source (benchmarks/gpu_cases/kernels.py) is loaded for Tilewright and, where it is
+installed, for triton; calls take turns, each behind a write of more than the second-level cache, and medians of the
+turns count.  Results are checked before anything is timed.  Launch times are of the calling thread, with an empty
+stream.  Run on a machine with a GPU: python benchmarks/gpu.py [--only softmax] [--json FILE]
+What was measured: docs/performance.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.gpu_cases import Case, cases, kernels_for
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="parts of the names of cases, separated by commas")
+    parser.add_argument("--turns", type=int, default=15, help="how often each is measured (default 15)")
+    parser.add_argument("--json", metavar="FILE", help="also write all numbers to FILE")
+    return parser.parse_args()
+
+
+def timed(torch: Any, works: Mapping[str, Callable[[], object]], turns: int) -> dict[str, float]:
+    """Median milliseconds of each work."""
+    cache = torch.empty(256 << 20, dtype=torch.int8, device="cuda")
+    times: dict[str, list[float]] = {name: [] for name in works}
+    for work in works.values():
+        for _ in range(3):
+            work()
+    for _ in range(turns):
+        for name, work in works.items():
+            start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            cache.zero_()
+            start.record()
+            work()
+            end.record()
+            torch.cuda.synchronize()
+            times[name].append(start.elapsed_time(end))
+    return {name: statistics.median(found) for name, found in times.items()}
+
+
+def first_calls(works: Mapping[str, Callable[[], object]], torch: Any) -> dict[str, float]:
+    """Milliseconds of each first call, which compiles."""
+    found = {}
+    for name, work in works.items():
+        start = time.perf_counter()
+        work()
+        torch.cuda.synchronize()
+        found[name] = (time.perf_counter() - start) * 1e3
+    return found
+
+
+def wrong(case: Case) -> str:
+    """What is wrong with the result; empty if nothing is."""
+    error = (case.result.double() - case.expected.double()).abs().max().item()
+    scale = case.expected.double().abs().max().item()
+    return "" if error <= case.tolerance * scale else f"off by {error:.2e} of {scale:.2e}"
+
+
+def measure(torch: Any, case: Case, packages: Mapping[str, Any], turns: int) -> dict[str, Any]:
+    """One row; a package that fails is told and left out."""
+    works: dict[str, Callable[[], object]] = {}
+    row: dict[str, Any] = {"name": case.name, "unit": case.unit, "first_ms": {}, "failed": {}}
+    for name, kernels in packages.items():
+        case.result.fill_(float("nan"))
+        work = case.launch(kernels)
+        try:
+            row["first_ms"].update(first_calls({name: work}, torch))
+            fault = wrong(case)
+        except Exception as error:
+            fault = f"{type(error).__name__}: {error}"
+        if fault:
+            row["failed"][name] = fault
+        else:
+            works[name] = work
+    if case.torch is not None:
+        works["torch"] = case.torch
+    row["ms"] = timed(torch, works, turns)
+    scale = 1e-6 if case.unit == "GB/s" else 1e-9
+    row["rates"] = {name: case.units / ms * scale for name, ms in row["ms"].items()}
+    ours = row["ms"].get("tilewright")
+    row["ratios"] = {name: ms / ours for name, ms in row["ms"].items() if ours and name != "tilewright"}
+    row["bar"], row["met"] = bar_of(case, row)
+    return row
+
+
+def bar_of(case: Case, row: Mapping[str, Any]) -> tuple[str, bool | None]:
+    """The bar as a text, and whether it is met (None: it cannot be said here)."""
+    if case.rate:
+        rate = row["rates"].get("tilewright")
+        return f">= {case.rate:g} {case.unit}", None if rate is None else rate >= case.rate
+    ratio = row["ratios"].get("triton")
+    return f">= {case.ratio:g}x triton" if case.ratio else "", None if ratio is None else ratio >= case.ratio
+
+
+def launch_times(torch: Any, packages: Mapping[str, Any]) -> dict[str, float]:
+    """Microseconds that the thread spends on one launch."""
+    x, y, out = (torch.ones(1, device="cuda") for _ in range(3))
+    works: dict[str, Callable[[], object]] = {
+        name: lambda k=kernels: k.add[(1,)](x, y, out, 1, BLOCK=128) for name, kernels in packages.items()}
+    works["torch.add"] = lambda: torch.add(x, y, out=out)
+    found: dict[str, list[float]] = {name: [] for name in works}
+    for _ in range(21):
+        for name, work in works.items():
+            work()
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            for _ in range(200):
+                work()
+            found[name].append((time.perf_counter() - start) / 200 * 1e6)
+            torch.cuda.synchronize()
+    return {name: statistics.median(times) for name, times in found.items()}
+
+
+def show(row: Mapping[str, Any]) -> None:
+    rates = "  ".join(f"{name} {rate:7.0f}" for name, rate in row["rates"].items())
+    ratios = "  ".join(f"{ratio:.2f}x {name}" for name, ratio in row["ratios"].items())
+    first = "/".join(f"{ms:.0f}" for ms in row["first_ms"].values())
+    met = {True: "met", False: "NOT MET", None: ""}[row["met"]]
+    print(f"{row['name']:30} {row['unit']:8} {rates}   {ratios}   {row['bar']} {met}   first {first} ms", flush=True)
+    for name, fault in row["failed"].items():
+        print(f"    {name} FAILED: {fault.strip().splitlines()[-1][:300]}", flush=True)
+
+
+def main() -> None:
+    options = arguments()
+    import torch
+    packages: dict[str, Any] = {"tilewright": kernels_for("tilewright")}
+    try:
+        packages["triton"] = kernels_for("triton")
+    except ImportError:
+        print("triton is not installed: no ratios to it")
+    torch.manual_seed(0)
+    wanted = [part for part in options.only.split(",") if part]
+    rows = []
+    for case in cases(torch):
+        if not wanted or any(part in case.name for part in wanted):
+            rows.append(measure(torch, case, packages, options.turns))
+            show(rows[-1])
+    launches = launch_times(torch, packages)
+    print("launch, us: " + "  ".join(f"{name} {us:.2f}" for name, us in launches.items()) + "   bar <= 4")
+    if options.json:
+        Path(options.json).write_text(json.dumps({"device": torch.cuda.get_device_name(), "rows": rows,
+                                                  "launch_us": launches}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

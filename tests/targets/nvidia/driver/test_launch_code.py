@@ -1,0 +1,107 @@
+"""The native launch on a GPU, against a driver of callbacks that write down what they are given."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import pytest
+
+from tilewright.runtime import knobs
+from tilewright.runtime.devices import DEVICES
+from tilewright.targets.nvidia.driver.launch_code import DRIVER_SYMBOLS, KEY, Record, text
+
+P, I = ctypes.c_void_p, ctypes.c_uint32
+TYPES = {"cuCtxGetCurrent": (P,), "cuCtxPushCurrent_v2": (P,), "cuCtxPopCurrent_v2": (P,),
+         "cuLaunchKernel": (P, *(I,) * 7, P, P, P)}
+CURRENT, OTHER = 0x1000, 0x2000
+
+
+class Driver:
+    """Callbacks; `calls` is what they were given, `result` what cuLaunchKernel gives."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+        self.result = 0
+        assert set(TYPES) == set(DRIVER_SYMBOLS)
+        self.callbacks = {name: ctypes.CFUNCTYPE(ctypes.c_int32, *types)(getattr(self, name))
+                          for name, types in TYPES.items()}
+
+    def cuCtxGetCurrent(self, where: int) -> int:
+        P.from_address(where).value = CURRENT
+        return 0
+
+    def cuCtxPushCurrent_v2(self, context: int) -> int:
+        self.calls.append(("push", context))
+        return 0
+
+    def cuCtxPopCurrent_v2(self, where: int) -> int:
+        self.calls.append(("pop",))
+        return 0
+
+    def cuLaunchKernel(self, *args: Any) -> int:
+        values = (P * 3).from_address(args[9])
+        self.calls.append((*args[:9], [ctypes.c_uint64.from_address(v or 0).value for v in values], args[10]))
+        return self.result
+
+
+@pytest.fixture(scope="module")
+def driver() -> Driver:
+    return Driver()
+
+
+@pytest.fixture(scope="module")
+def launch(driver: Driver) -> Any:
+    launchers = DEVICES.cpu(knobs.snapshot()).launchers()
+    if launchers is None:
+        pytest.skip("this Python has no native launchers")
+    symbols = {name: ctypes.cast(f, P).value or 0 for name, f in driver.callbacks.items()}
+    address = launchers.load("launch", f"{KEY} test", text, symbols)
+    return ctypes.PYFUNCTYPE(ctypes.c_int64, P, P, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, P)(address)
+
+
+def run(launch: Any, context: int = CURRENT, stream: object = None, device: int = 3) -> tuple[int, int]:
+    """The result of a launch with three parameters, and what it left in the frame."""
+    words = (ctypes.c_uint64 * (Record.SIZE // 8))()
+    for offset, value in ((Record.FUNCTION, 0x77), (Record.CONTEXT, context),
+                          (Record.STREAM, 0 if stream is None else id(stream)), (Record.DEVICE, id(device)),
+                          (Record.PARAMS, 3), (Record.THREADS, 128), (Record.SHARED, 4096)):
+        words[offset // 8] = value
+    slots, frame = (ctypes.c_uint64 * 5)(2**63 + 5, 6, 7, 8, 9), (ctypes.c_uint64 * 32)()
+    code = launch(ctypes.addressof(words), ctypes.addressof(slots), 10, 20, 30, ctypes.addressof(frame))
+    return code, frame[0]
+
+
+def test_everything_reaches_the_driver(driver: Driver, launch: Any) -> None:
+    driver.calls.clear()
+    assert run(launch) == (0, 0)
+    assert driver.calls == [(0x77, 10, 20, 30, 128, 1, 1, 4096, None, [2**63 + 5, 6, 7], None)]
+
+
+def test_the_stream_is_asked_for(driver: Driver, launch: Any) -> None:
+    driver.calls.clear()
+    assert run(launch, stream=abs, device=-12345) == (0, 0)
+    assert driver.calls[0][8] == 12345
+
+
+def test_another_context_is_made_current_for_the_launch(driver: Driver, launch: Any) -> None:
+    driver.calls.clear()
+    assert run(launch, context=OTHER) == (0, 0)
+    assert [c[0] for c in driver.calls] == ["push", 0x77, "pop"] and driver.calls[0][1] == OTHER
+
+
+def test_an_error_is_passed_on(driver: Driver, launch: Any) -> None:
+    driver.calls.clear()
+    driver.result = 701
+    try:
+        assert run(launch, context=OTHER) == (701, 701)
+    finally:
+        driver.result = 0
+    assert driver.calls[-1] == ("pop",)
+
+
+def test_a_stream_function_that_raises(driver: Driver, launch: Any) -> None:
+    driver.calls.clear()
+    with pytest.raises(TypeError, match="has no len"):
+        run(launch, stream=len)
+    assert driver.calls == []

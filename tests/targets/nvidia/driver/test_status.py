@@ -1,0 +1,71 @@
+"""Failed assertions: the words that a kernel leaves become an exception where the program waits next."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tilewright.diagnostics import KernelAssertionError
+from tilewright.targets.base import CodeObject
+from tilewright.targets.nvidia.driver import status
+from tilewright.targets.nvidia.driver.cuda import CUDA
+from tilewright.targets.nvidia.driver.status import Status, raise_failures
+
+PLACE = {"file": "user.py", "line": 7, "column": 4, "end_line": 7, "end_column": 9, "function": "k", "caller": None}
+CODE = CodeObject("nvidia", "k", b"", {}, {"asserts": [{"message": "first", "location": PLACE},
+                                                       {"message": "x > 0", "location": PLACE}]})
+DEVICE: Any = SimpleNamespace(current=nullcontext)
+
+
+@pytest.fixture
+def words(monkeypatch: pytest.MonkeyPatch) -> ctypes.Array[ctypes.c_uint64]:
+    memory = (ctypes.c_uint64 * 4)(9, 9, 9, 9)
+
+    def host_alloc(size: int, flags: int) -> tuple[int, int]:
+        assert (size, flags) == (32, 3)
+        return 0, ctypes.addressof(memory)
+
+    monkeypatch.setitem(CUDA.__dict__, "api", SimpleNamespace(cuMemHostAlloc=host_alloc))
+    monkeypatch.setattr(status, "_KNOWN", set())
+    return memory
+
+
+def test_a_failure_is_raised_once(words: ctypes.Array[ctypes.c_uint64], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    kernel = Status(CODE, DEVICE)
+    assert kernel.address == ctypes.addressof(words) and list(words) == [0, 0, 0, 0]
+    raise_failures()
+    words[:] = (2, 5, 6, 7)
+    with pytest.raises(KernelAssertionError, match=r"user.py:7:5(.|\n)*failed in program \(5, 6, 7\): x > 0"):
+        raise_failures()
+    raise_failures()
+
+
+def test_torch_raises_when_it_has_waited(words: ctypes.Array[ctypes.c_uint64], monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[str] = []
+
+    class Stream:
+        def synchronize(self) -> None:
+            waited.append("stream")
+
+    class Event:
+        def synchronize(self) -> None:
+            waited.append("event")
+
+    cuda = SimpleNamespace(synchronize=lambda device=None: waited.append("all"), Stream=Stream, Event=Event)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
+    kernels = [Status(CODE, DEVICE), Status(CODE, DEVICE)]
+    for wait, name in ((lambda: cuda.synchronize(0), "all"), (Stream().synchronize, "stream"),
+                       (Event().synchronize, "event")):
+        wait()
+        words[:] = (1, 0, 0, 0)
+        with pytest.raises(KernelAssertionError, match="first"):
+            wait()
+        assert waited == [name, name]
+        waited.clear()
+    assert len(kernels) == 2

@@ -1,0 +1,130 @@
+"""Layouts: what memory accesses get, that all tiles have one, and that the program stays the same."""
+
+import numpy as np
+import pytest
+
+import tilewright as triton
+import tilewright.language as tl
+from tests.targets.nvidia.harness import compiled, interpret, laid_out, tile_ir
+from tilewright.ir.layout_rules import layout_of
+from tilewright.ir.ops import Stage
+from tilewright.ir.parse import parse_module
+from tilewright.ir.text import print_module
+from tilewright.ir.verify import verify
+from tilewright.ir.walk import ops_in
+from tilewright.layout import coalesced
+
+
+@triton.jit
+def add(x, y, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = i < n
+    tl.store(out + i, tl.load(x + i, mask=mask) + tl.load(y + i, mask=mask), mask=mask)
+
+
+@triton.jit
+def softmax(x, out, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    i = tl.arange(0, BLOCK)
+    v = tl.load(x + row * n + i, mask=i < n, other=-float("inf"))
+    e = tl.exp(v - tl.max(v, axis=0))
+    tl.store(out + row * n + i, e / tl.sum(e, axis=0), mask=i < n)
+
+
+@triton.jit
+def transposed_sums(x, out, K, M: tl.constexpr, N: tl.constexpr):
+    i = tl.arange(0, M)[:, None]
+    j = tl.arange(0, N)[None, :]
+    total = tl.zeros((M, N), tl.float32)
+    p = x + i * K + j
+    for _ in range(0, K, N):
+        total += tl.load(p)
+        p += N
+    t = tl.trans(total) * tl.sum(total, axis=1)[None, :]
+    tl.store(out + tl.arange(0, N)[:, None] * M + tl.arange(0, M)[None, :], t)
+
+
+@triton.jit
+def halves(x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    pairs = tl.reshape(tl.load(x + i), (N // 2, 2))
+    a, b = tl.split(pairs)
+    if tl.sum(a) > 0:
+        c = a
+    else:
+        c = b * 2
+    k = 0
+    while k < 3:
+        c += tl.cumsum(a, 0)
+        k += 1
+    tl.store(out + i, tl.reshape(tl.join(c, b), (N,)))
+
+
+def numbers(*shape):
+    return np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+
+
+CASES = {
+    "add": (add, (3,), [numbers(700), numbers(700), np.zeros(700, np.float32), 700], {"BLOCK": 256}),
+    "softmax": (softmax, (4,), [numbers(4, 100), np.zeros((4, 100), np.float32), 100], {"BLOCK": 100}),
+    "transposed": (transposed_sums, (1,), [numbers(16, 64), np.zeros((32, 16), np.float32), 64],
+                   {"M": 16, "N": 32}),
+    "halves": (halves, (1,), [numbers(64), np.zeros(64, np.float32)], {"N": 64}),
+}
+
+
+@pytest.mark.parametrize("num_warps", [1, 4])
+@pytest.mark.parametrize("name", CASES)
+def test_the_program_stays_the_same(name, num_warps):
+    kernel, grid, args, constants = CASES[name]
+    module = tile_ir(kernel, *args, **constants)
+    expected = [a.copy() if isinstance(a, np.ndarray) else a for a in args]
+    interpret(module, grid, expected)
+    after = laid_out(module, num_warps)
+    verify(after, Stage.LAID_OUT)
+    found = [a.copy() if isinstance(a, np.ndarray) else a for a in args]
+    interpret(after, grid, found)
+    for a, b in zip(expected, found, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_text_of_laid_out_modules(name):
+    kernel, _, args, constants = CASES[name]
+    text = print_module(laid_out(tile_ir(kernel, *args, **constants)))
+    assert print_module(parse_module(text)) == text
+
+
+def ops_of(module, name):
+    return [op for op in ops_in(module.entry.body) if op.name == name]
+
+
+@pytest.mark.parametrize("n, vector", [(1024, 4), (1000, 4), (1001, 4)])
+def test_accesses_are_coalesced(n, vector):
+    x = np.zeros(n, np.float32)
+    module = laid_out(tile_ir(add, x, x.copy(), x.copy(), n, BLOCK=1024))
+    for op in ops_of(module, "load") + ops_of(module, "store"):
+        assert layout_of(op.operands[0]) == coalesced((1024,), vector, 4)
+
+
+def test_vector_add_loads_16_bytes_at_once():
+    x = np.zeros(1024, np.float32)
+    ptx = compiled(tile_ir(add, x, x.copy(), x.copy(), 1024, BLOCK=1024)).texts["ptx"]
+    assert ptx.count("ld.global.nc.v4.b32") == 4 and ptx.count("st.global.v4.b32") == 2
+    assert "ld.global.nc.b32" not in ptx
+
+
+def test_no_read_only_loads_of_what_may_be_written():
+    x = np.zeros(1024, np.float32)
+    ptx = compiled(tile_ir(add, x, x, x, 1024, BLOCK=1024, disjoint=False)).texts["ptx"]
+    assert ".nc" not in ptx
+
+
+def test_softmax_needs_no_conversion():
+    module = laid_out(tile_ir(softmax, *CASES["softmax"][2], BLOCK=128))
+    assert not ops_of(module, "convert")
+
+
+def test_a_transposed_tile_is_converted_once():
+    module = laid_out(tile_ir(transposed_sums, *CASES["transposed"][2], **CASES["transposed"][3]))
+    assert len(ops_of(module, "convert")) == 1

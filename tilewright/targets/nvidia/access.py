@@ -1,0 +1,306 @@
+"""Loads and stores of global memory.
+
+A thread's registers that hold neighbours in memory are one access of up to 16 bytes, if the facts of the axis analysis
+say that their addresses follow one another, that the first is aligned, and that one mask bit decides for all.  A mask
+is the instruction's predicate; padding is masked as well.  Of places that replicate an element only the owner stores.
+What no argument writes is read through the read-only path (`ld.global.nc`) when the launch is `disjoint`.
+Tests: tests/targets/nvidia/.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import gcd
+
+from tilewright.analysis.axis_info import power_of_two_in
+from tilewright.ir.layout_rules import layout_of
+from tilewright.ir.node import Op, Value
+from tilewright.ir.ops.attributes import Cache, Eviction
+from tilewright.ir.ops.table import Effect
+from tilewright.ir.types import I1, Element, Pointer, Tile, element_of, shape_of
+from tilewright.ir.walk import ops_in
+from tilewright.layout import Layout
+from tilewright.layout.linear import REGISTER
+from tilewright.targets.llvm import convert
+from tilewright.targets.llvm.types import I16, I32, I64, Type, constant, zero
+from tilewright.targets.llvm.types import Value as LlvmValue
+from tilewright.targets.nvidia.emit.code import known_flag
+from tilewright.targets.nvidia.passes.coalesce import order_of, vector_length
+from tilewright.targets.nvidia.state import Kernel, inside
+
+_LEVELS = {Eviction.NORMAL: "", Eviction.FIRST: ".L1::evict_first", Eviction.LAST: ".L1::evict_last"}
+_LOADS = {Cache.CA: ".ca", Cache.CG: ".cg", Cache.CS: ".cs", Cache.CV: ".cv"}
+_STORES = {Cache.CG: ".cg", Cache.CS: ".cs", Cache.WB: ".wb", Cache.WT: ".wt"}
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """How `count` elements of `element` travel: `number` words of type `word`, PTX type `kind`."""
+
+    element: Element
+    count: int
+
+    @property
+    def bytes(self) -> int:
+        return self.element.bytes * self.count
+
+    @property
+    def word_bytes(self) -> int:
+        return self.element.bytes if self.element.bytes == 8 else min(4, self.bytes)
+
+    @property
+    def number(self) -> int:
+        return self.bytes // self.word_bytes
+
+    @property
+    def word(self) -> Type:
+        return {1: I16, 2: I16, 4: I32, 8: I64}[self.word_bytes]    # PTX has no registers of 8 bits
+
+    @property
+    def kind(self) -> str:
+        return f"b{8 * self.word_bytes}"
+
+    @property
+    def vector(self) -> str:
+        return f".v{self.number}" if self.number > 1 else ""
+
+    def pack(self, kernel: Kernel, values: Sequence[LlvmValue]) -> list[LlvmValue]:
+        """Elements as words."""
+        code = kernel.code
+        memory = convert.memory_type(self.element)
+        bits = [as_bits(kernel, v, memory) for v in values]
+        if self.element.bytes == self.word_bytes:
+            return [code.cast("zext", b, self.word) for b in bits]
+        per_word = self.word_bytes // self.element.bytes
+        words = []
+        for k in range(self.number):
+            lanes = Type(bits[0].type.element, per_word)
+            vector = LlvmValue(lanes, "poison")
+            for i in range(per_word):
+                vector = code.insert(vector, bits[k * per_word + i], i)
+            whole = code.bitcast(vector, Type(f"i{8 * self.word_bytes}"))
+            words.append(code.cast("zext", whole, self.word))
+        return words
+
+    def unpack(self, kernel: Kernel, words: Sequence[LlvmValue]) -> list[LlvmValue]:
+        """Words as elements."""
+        code = kernel.code
+        bits = Type(f"i{8 * self.element.bytes}")
+        if self.element.bytes == self.word_bytes:
+            return [from_bits(kernel, code.cast("trunc", w, bits), self.element) for w in words]
+        per_word = self.word_bytes // self.element.bytes
+        found = []
+        for w in words:
+            whole = code.cast("trunc", w, Type(f"i{8 * self.word_bytes}"))
+            vector = code.bitcast(whole, Type(bits.element, per_word))
+            found += [from_bits(kernel, code.extract(vector, i), self.element) for i in range(per_word)]
+        return found
+
+
+def as_bits(kernel: Kernel, value: LlvmValue, memory: Type) -> LlvmValue:
+    """A register value as an integer of the width that it has in memory."""
+    code = kernel.code
+    if value.type.element == "i1":
+        return code.cast("zext", value, memory)
+    if value.type.element == "ptr":
+        return code.cast("ptrtoint", value, I64)
+    return code.bitcast(value, value.type.as_int)
+
+
+def from_bits(kernel: Kernel, bits: LlvmValue, element: Element) -> LlvmValue:
+    """The opposite of `as_bits`; a byte that is not 0 is a true i1."""
+    code = kernel.code
+    if element == I1:
+        return code.icmp("ne", bits, zero(bits.type))
+    if isinstance(element, Pointer):
+        return code.cast("inttoptr", bits, Type("ptr"))
+    return code.bitcast(bits, convert.register_type(element))
+
+
+# --- which registers go together
+
+
+def groups(kernel: Kernel, op: Op) -> Iterator[tuple[int, ...]]:
+    """The registers of each access of a tile op, in the order of their addresses."""
+    pointer = op.operands[0]
+    layout, shape = layout_of(pointer), shape_of(pointer.type)
+    fact = kernel.axis.fact(pointer)
+    dim = order_of(fact)[0]
+    element = element_of(pointer.type)
+    assert isinstance(element, Pointer)
+    length = vector_length(fact, dim, shape[dim], element.element.bytes)
+    mask = op.operand("mask")
+    if mask is not None:
+        length = gcd(length, power_of_two_in(kernel.axis.fact(mask).constancy[dim]) or length)
+    places = _register_bits(layout, dim, length)
+    taken = sum(1 << p for p in places)
+    for base in range(layout.size(REGISTER)):
+        if base & taken == 0:
+            yield tuple(base | sum(1 << p for i, p in enumerate(places) if j >> i & 1) for j in range(1 << len(places)))
+
+
+def _register_bits(layout: Layout, dim: int, length: int) -> list[int]:
+    """The register bits that move by 1, 2, 4, ... along `dim`, up to `length` elements."""
+    along = layout.coordinate(dim)
+    stride = 1
+    for size in layout.shape[dim + 1:]:
+        stride *= size
+    places: list[int] = []
+    bases = layout.bases(REGISTER)
+    while 1 << len(places) < length and stride << len(places) in bases:
+        places.append(bases.index(stride << len(places)))
+    moved = [b for name, bs in along.inputs for i, b in enumerate(bs) if not (name == REGISTER and i in places)]
+    while places and any(b & ((1 << len(places)) - 1) for b in moved):
+        places.pop()        # other inputs share these bits: not a run of its own
+    return places
+
+
+# --- loads
+
+
+def load(kernel: Kernel, op: Op) -> None:
+    """A `load` of a tile or a scalar."""
+    if not isinstance(op.result.type, Tile):
+        mask, other = op.operand("mask"), op.operand("other")
+        found = _read(kernel, op, kernel.scalar(op.operands[0]), None if mask is None else kernel.scalar(mask),
+                      None if other is None else [kernel.scalar(other)], 1)
+        kernel.bind(op.result, found)
+        return
+    layout, mask, other = layout_of(op.result), op.operand("mask"), op.operand("other")
+    pointers = kernel.registers(op.operands[0])
+    registers: list[LlvmValue] = [zero(convert.register_type(op.result.type.element))] * layout.size(REGISTER)
+    for group in groups(kernel, op):
+        flag = inside(kernel, op.result.type, layout, group[0])
+        if flag is False:
+            continue
+        guard = None if flag is True else flag
+        if mask is not None:
+            guard = kernel.code.both(guard, kernel.registers(mask)[group[0]])
+        elsewhere = None if other is None else [kernel.registers(other)[r] for r in group]
+        for r, value in zip(group, _read(kernel, op, pointers[group[0]], guard, elsewhere, len(group)), strict=True):
+            registers[r] = value
+    kernel.bind(op.result, registers)
+
+
+def _read(kernel: Kernel, op: Op, pointer: LlvmValue, guard: LlvmValue | None, other: Sequence[LlvmValue] | None,
+          count: int) -> list[LlvmValue]:
+    """`count` elements at `pointer` where `guard`, else `other`, else zero."""
+    element = element_of(op.result.type)
+    words = Words(element, count)
+    default = [zero(convert.register_type(element))] * count if other is None else other
+    if guard is not None and known_flag(guard) is not None:
+        if not known_flag(guard):
+            return list(default)
+        guard = None
+    initial = words.pack(kernel, default) if guard is not None else ()
+    outputs = [words.word] * words.number
+    cache, eviction = op.attrs["cache"], op.attrs["eviction"]
+    hints = _LOADS.get(cache, "") or _LEVELS[eviction]
+    if op.attrs["volatile"] or cache is Cache.CV:
+        name, how, hints = "ld", ".volatile", ""
+    else:
+        name, how = ("ld.nc" if reads_only(kernel, op) else "ld"), ""
+    found = kernel.code.machine(name, outputs, [pointer], guard=guard, initial=initial, how=how, space=".global",
+                                hints=hints, vector=words.vector, kind=words.kind)
+    return words.unpack(kernel, found)
+
+
+def reads_only(kernel: Kernel, op: Op) -> bool:
+    """Whether nothing that the kernel does changes what `op` reads."""
+    if not kernel.module.disjoint:
+        return False
+    bases = kernel.alias.bases(op.operands[0])
+    return bases is not None and bases.isdisjoint(kernel.written)
+
+
+def written_bases(kernel: Kernel) -> frozenset[Value]:
+    """The parameters through which the kernel may write; all of them if it writes through a pointer of unknown base."""
+    found: set[Value] = set()
+    for op in ops_in(kernel.module.entry.body):
+        if op.row.effects & Effect.WRITES:
+            bases = kernel.alias.bases(op.operands[0])
+            if bases is None:
+                return frozenset(kernel.module.entry.params)
+            found |= bases
+    return frozenset(found)
+
+
+# --- stores
+
+
+def store(kernel: Kernel, op: Op) -> None:
+    """A `store` of a tile or a scalar."""
+    pointer, value, mask = op.operands[0], op.operands[1], op.operand("mask")
+    if not isinstance(pointer.type, Tile):
+        guard = kernel.code.both(kernel.code.is_first_thread(), None if mask is None else kernel.scalar(mask))
+        _write(kernel, op, kernel.scalar(pointer), [kernel.scalar(value)], guard)
+        return
+    layout = layout_of(pointer)
+    owner = kernel.code.thread_flag(dict(layout.free()))
+    for group in groups(kernel, op):
+        if group[0] & layout.free()[REGISTER]:
+            continue
+        flag = inside(kernel, pointer.type, layout, group[0])
+        if flag is False:
+            continue
+        guard = kernel.code.both(owner, None if flag is True else flag)
+        guard = kernel.code.both(guard, _last_of_equals(kernel, op, layout, group[0]))
+        if mask is not None:
+            guard = kernel.code.both(guard, kernel.registers(mask)[group[0]])
+        _write(kernel, op, kernel.registers(pointer)[group[0]], [kernel.registers(value)[r] for r in group], guard)
+
+
+def _last_of_equals(kernel: Kernel, op: Op, layout: Layout, register: int) -> LlvmValue | None:
+    """Whether this is the last of a run of elements that are known to have one address: only that one is stored.
+
+    Runs in which the mask differs, and addresses that turn out to be equal, are left to chance.
+    """
+    code, pointer, mask = kernel.code, op.operands[0], op.operand("mask")
+    fact, shape = kernel.axis.fact(pointer), shape_of(pointer.type)
+    flag: LlvmValue | None = None
+    for d, (run, size) in enumerate(zip(fact.constancy, shape, strict=True)):
+        if run == 1 or size == 1 or (mask is not None and kernel.axis.fact(mask).constancy[d] % min(run, size)):
+            continue
+        place = code.index(layout.coordinate(d), register)
+        is_end = code.icmp("eq", place, constant(I32, size - 1))
+        if run < size:
+            ends_run = code.icmp("eq", code.op("urem", place, constant(I32, run)), constant(I32, run - 1))
+            is_end = code.op("or", is_end, ends_run)
+        flag = code.both(flag, is_end)
+    return flag
+
+
+def _write(kernel: Kernel, op: Op, pointer: LlvmValue, values: Sequence[LlvmValue], guard: LlvmValue | None) -> None:
+    if guard is not None and known_flag(guard) is not None:
+        if not known_flag(guard):
+            return
+        guard = None
+    words = Words(element_of(op.operands[1].type), len(values))
+    hints = _STORES.get(op.attrs["cache"], "") or _LEVELS[op.attrs["eviction"]]
+    kernel.code.machine("st", [], [pointer, *words.pack(kernel, values)], guard=guard, space=".global", hints=hints,
+                        vector=words.vector, kind=words.kind)
+
+
+# --- shared memory, an element at a time
+
+
+def shared_read(kernel: Kernel, address: LlvmValue, element: Element) -> LlvmValue:
+    """The element at `address` (i32) of shared memory."""
+    words = Words(element, 1)
+    found = kernel.code.machine("ld", [words.word], [address], how="", space=".shared", hints="", vector="",
+                                kind=words.kind)
+    return words.unpack(kernel, found)[0]
+
+
+def shared_write(kernel: Kernel, address: LlvmValue, value: LlvmValue, element: Element,
+                 guard: LlvmValue | None = None) -> None:
+    words = Words(element, 1)
+    kernel.code.machine("st", [], [address, *words.pack(kernel, [value])], guard=guard, space=".shared", hints="",
+                        vector="", kind=words.kind)
+
+
+def shared_address(kernel: Kernel, base: LlvmValue, index: LlvmValue, element_bytes: int) -> LlvmValue:
+    """base + index * element_bytes, as i32."""
+    code = kernel.code
+    return code.op("add", base, code.op("mul", index, constant(I32, element_bytes)))

@@ -1,0 +1,69 @@
+"""Compute capabilities: what each can do, as far as code depends on it.
+
+Sources: PTX ISA 8.6, Table "Supported targets" and the sections named; CUDA C++ Programming Guide, Table "Technical
+specifications per compute capability" (shared memory a block).  Tests: tests/targets/nvidia/.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Capability:
+    """One architecture, by its name in PTX without `sm_`: `80`, `90a`, `100a`, `120a`.
+
+    `shared_bytes` is the most that one program may have.  `ptx` is the PTX version that LLVM writes.
+    """
+
+    name: str
+    shared_bytes: int
+    ptx: int = 80
+
+    @property
+    def number(self) -> int:
+        return int(self.name.rstrip("af"))
+
+    @property
+    def cpu(self) -> str:
+        """As LLVM and ptxas call it."""
+        return f"sm_{self.name}"
+
+    @property
+    def cp_async(self) -> bool:
+        return self.number >= 80        # PTX ISA 9.7.9.25.3
+
+    @property
+    def fp8(self) -> bool:
+        """cvt and mma on e4m3 and e5m2 (PTX ISA 9.7.9.21, 9.7.14)."""
+        return self.number >= 89
+
+    @property
+    def tma(self) -> bool:
+        return self.number >= 90        # cp.async.bulk.tensor, PTX ISA 9.7.9.27
+
+    @property
+    def wgmma(self) -> bool:
+        return self.name == "90a"       # PTX ISA 9.7.15
+
+    @property
+    def bf16_atomics(self) -> bool:
+        return self.number >= 90        # atom.add.noftz.bf16, PTX ISA 9.7.13.5
+
+
+_SHARED = {80: 163, 86: 99, 87: 163, 89: 99, 90: 227, 100: 227, 101: 227, 103: 227, 110: 227, 120: 99, 121: 99}
+_PTX = {100: 86, 101: 86, 103: 88, 110: 90, 120: 87, 121: 88}
+_SPECIFIC = frozenset({90, 100, 101, 103, 110, 120, 121})       # those with features of that architecture alone: `a`
+
+
+def capability(number: int | str) -> Capability:
+    """The capability of a device of `number`, such as 80, 90 or "90a"; `a` is added where it exists.
+
+    ValueError for what no code is made for.
+    """
+    digits = str(number).removeprefix("sm_").rstrip("af")
+    if not digits.isdigit() or int(digits) not in _SHARED:
+        known = ", ".join(map(str, _SHARED))
+        raise ValueError(f"no code is made for compute capability {number!r}; there are {known}")
+    n = int(digits)
+    return Capability(f"{n}a" if n in _SPECIFIC else str(n), _SHARED[n] << 10, _PTX.get(n, 80))

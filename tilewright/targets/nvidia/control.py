@@ -1,0 +1,125 @@
+"""Loops and branches.  Conditions and bounds are scalars, the same in all threads, so no control flow diverges.
+
+What goes round a loop is a phi for each register.  Loops count iterations, so that no bound or step makes the index
+wrap into another one (`ir.ops.control`).  Tests: tests/targets/nvidia/.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.ir.node import Op, Value
+from tilewright.ir.types import I32, I64
+from tilewright.targets.llvm.types import I32 as LLVM_I32
+from tilewright.targets.llvm.types import I64 as LLVM_I64
+from tilewright.targets.llvm.types import Value as LlvmValue
+from tilewright.targets.llvm.types import constant, integer_value
+from tilewright.targets.nvidia.state import Kernel
+
+
+def flatten(kernel: Kernel, values: Sequence[Value]) -> list[LlvmValue]:
+    """All registers of all values."""
+    return [r for v in values for r in kernel.registers(v)]
+
+
+def bind_all(kernel: Kernel, values: Sequence[Value], flat: Sequence[LlvmValue]) -> None:
+    """The opposite of `flatten`."""
+    at = 0
+    for value in values:
+        count = kernel.count(value)
+        kernel.bind(value, flat[at:at + count])
+        at += count
+
+
+def lower_for(kernel: Kernel, op: Op) -> None:
+    """A counted loop."""
+    code, (body,) = kernel.code, op.regions
+    index, carried = body.args[0], body.args[1:]
+    narrow = index.type == I32
+    lower, upper, step = (_wide(kernel, v, op.attrs["unsigned"]) for v in op.operands[:3])
+    trips = trip_count(kernel, lower, upper, step)
+    counter = LLVM_I32 if narrow else LLVM_I64      # 32-bit bounds are less than 2**32 steps apart
+    start, by = (code.cast("trunc", v, counter) if v.type != counter else v for v in (lower, step))
+    trips = code.cast("trunc", trips, counter) if narrow else trips
+    zero, one = constant(counter, 0), constant(counter, 1)
+
+    def condition(values: tuple[LlvmValue, ...]) -> LlvmValue:
+        return code.icmp("ult", values[0], trips)
+
+    def run(values: tuple[LlvmValue, ...]) -> Sequence[LlvmValue]:
+        count, position, *rest = values
+        kernel.bind(index, (position,))
+        bind_all(kernel, carried, rest)
+        kernel.run_block(body)
+        following = flatten(kernel, body.terminator.operands)
+        return (code.op("add", count, one), code.op("add", position, by), *following)
+
+    results = code.while_loop((zero, start, *flatten(kernel, op.operands[3:])), condition, run)
+    bind_all(kernel, op.results, results[2:])
+
+
+def _wide(kernel: Kernel, value: Value, unsigned: bool) -> LlvmValue:
+    """A loop bound as i64."""
+    scalar = kernel.scalar(value)
+    known = integer_value(scalar)
+    if value.type == I32 and known is not None:
+        return constant(LLVM_I64, known % (1 << 32) if unsigned else known)
+    if value.type == I64:
+        return scalar
+    return kernel.code.cast("zext" if unsigned else "sext", scalar, LLVM_I64)
+
+
+def trip_count(kernel: Kernel, lower: LlvmValue, upper: LlvmValue, step: LlvmValue) -> LlvmValue:
+    """How many iterations: ceil((upper - lower) / step), 0 if that is negative or the step is 0."""
+    code, zero, one = kernel.code, constant(LLVM_I64, 0), constant(LLVM_I64, 1)
+    known = integer_value(step)
+    if known == 0:
+        return zero
+    ends = integer_value(lower), integer_value(upper)
+    if known is not None and ends[0] is not None and ends[1] is not None:
+        return constant(LLVM_I64, len(range(ends[0], ends[1], known)))
+    if known is not None:
+        low, high = (lower, upper) if known > 0 else (upper, lower)
+        size = constant(LLVM_I64, abs(known))
+        trips = code.op("add", code.op("udiv", code.op("sub", code.op("sub", high, low), one), size), one)
+        return code.select(code.icmp("slt", low, high), trips, zero)
+    forward = code.icmp("sgt", step, zero)
+    distance = code.select(forward, code.op("sub", upper, lower), code.op("sub", lower, upper))
+    size = code.select(forward, step, code.op("sub", zero, step))
+    runs = code.select(forward, code.icmp("slt", lower, upper), code.icmp("sgt", lower, upper))
+    runs = code.op("and", runs, code.icmp("ne", step, zero))
+    size = code.select(code.icmp("eq", size, zero), one, size)
+    trips = code.op("add", code.op("udiv", code.op("sub", distance, one), size), one)
+    return code.select(runs, trips, zero)
+
+
+def lower_while(kernel: Kernel, op: Op) -> None:
+    """A loop with a condition."""
+    code, (before, body) = kernel.code, op.regions
+    passed: list[LlvmValue] = []
+
+    def condition(values: tuple[LlvmValue, ...]) -> LlvmValue:
+        bind_all(kernel, before.args, values)
+        kernel.run_block(before)
+        flag, *rest = before.terminator.operands
+        passed.extend(flatten(kernel, rest))
+        return kernel.scalar(flag)
+
+    def run(values: tuple[LlvmValue, ...]) -> Sequence[LlvmValue]:
+        bind_all(kernel, body.args, passed)
+        kernel.run_block(body)
+        return flatten(kernel, body.terminator.operands)
+
+    code.while_loop(flatten(kernel, op.operands), condition, run)
+    bind_all(kernel, op.results, passed)
+
+
+def lower_if(kernel: Kernel, op: Op) -> None:
+    """A branch; what it yields is joined register by register."""
+    def way(index: int) -> Sequence[LlvmValue]:
+        block = op.regions[index]
+        kernel.run_block(block)
+        return flatten(kernel, block.terminator.operands)
+
+    joined = kernel.code.branch(kernel.scalar(op.operands[0]), lambda: way(0), lambda: way(1))
+    bind_all(kernel, op.results, joined)

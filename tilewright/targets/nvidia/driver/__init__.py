@@ -1,0 +1,7 @@
+"""CUDA's driver: devices, code in a device's memory, launches, copies.  Needs cuda-bindings and a GPU's driver.
+
+    cuda      every call of the driver, with its error as an exception
+    device    one GPU: what it can do, its context, its memory
+    stream    the stream on which a launch goes
+    kernel    a loaded kernel and its launches
+"""

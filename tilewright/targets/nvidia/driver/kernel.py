@@ -1,0 +1,133 @@
+"""A kernel on one GPU: a cubin loaded, its resources, and launches on the current stream.
+
+A launch is asynchronous, as everything on a stream.  Its parameters are the slots as they come: 64-bit patterns whose
+low bytes are the value, which is how a little-endian driver reads a parameter of any size up to 8 bytes.
+Before: a `CodeObject` of the NVIDIA target (the metadata are listed in `targets.nvidia.target`).
+Tests: tests/targets/nvidia/driver/test_driver.py.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.computed import computed
+from tilewright.diagnostics import OutOfResources
+from tilewright.targets.base import CodeObject, LoadedKernel, NativeCode
+from tilewright.targets.nvidia.driver.cuda import CUDA, CudaError
+from tilewright.targets.nvidia.driver.device import Device
+from tilewright.targets.nvidia.driver.launch_code import DRIVER_SYMBOLS, KEY, MOST_PARAMS, Record
+from tilewright.targets.nvidia.driver.launch_code import text as launch_text
+from tilewright.targets.nvidia.driver.status import Status, raise_failures
+from tilewright.targets.nvidia.driver.stream import current_stream, raw_stream_function
+
+_FREE_SHARED = 48 << 10         # more dynamic shared memory has to be asked for: CUDA C++ Programming Guide, 7.2.3
+_MOST_ROWS = 65535              # of a grid's second and third dimension
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What the driver says of a loaded kernel: registers and local bytes a thread, static shared bytes, threads."""
+
+    registers: int
+    local_bytes: int
+    shared_bytes: int
+    most_threads: int
+
+
+class CudaKernel(LoadedKernel):
+    """See the module's docstring."""
+
+    def __init__(self, code: CodeObject, device: Device) -> None:
+        self.name = code.name
+        self.device = device
+        data = code.metadata
+        self.threads = int(data["threads"])
+        self.shared_bytes = int(data["shared"])
+        self._params = len(data["params"])      # how many of the slots are parameters of the entry
+        self._status = Status(code, device) if "status" in data["hidden"] else None
+        with device.current():
+            self._library = CUDA.call("cuLibraryLoadData", code.binary, [], [], 0, [], [], 0)
+            self.kernel = CUDA.call("cuLibraryGetKernel", self._library, data["entry"].encode())
+            self.function = CUDA.call("cuKernelGetFunction", self.kernel)
+            self._allow_shared()
+
+    def _allow_shared(self) -> None:
+        if self.shared_bytes <= _FREE_SHARED:
+            return
+        limit = self.device.limits.shared_bytes
+        if self.shared_bytes > limit:
+            raise OutOfResources(self.shared_bytes, limit, "shared memory")
+        attribute = CUDA.api.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        CUDA.call("cuFuncSetAttribute", self.function, attribute, self.shared_bytes)
+
+    @property
+    def record(self) -> int:    # type: ignore[override]
+        """See `LoadedKernel`; kernels with assertions are launched by Python, which looks for failures before."""
+        return 0 if self._status is not None or self._params > MOST_PARAMS else ctypes.addressof(self._words)
+
+    @computed
+    def _words(self) -> Any:
+        return (ctypes.c_uint64 * (Record.SIZE // 8))()
+
+    def make_launchable(self, native: NativeCode) -> None:
+        stream = raw_stream_function()
+        self._kept = (stream, self.device.index)        # named by the record
+        library = ctypes.CDLL("libcuda.so.1")
+        symbols = {name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in DRIVER_SYMBOLS}
+        for offset, value in (
+                (Record.LAUNCH, native.load("launch", KEY, launch_text, symbols)),
+                (Record.FUNCTION, int(self.function)), (Record.CONTEXT, int(self.device.context)),
+                (Record.STREAM, 0 if stream is None else id(stream)), (Record.DEVICE, id(self._kept[1])),
+                (Record.PARAMS, self._params), (Record.THREADS, self.threads), (Record.SHARED, self.shared_bytes)):
+            self._words[offset // 8] = value
+
+    def failure(self, grid: tuple[int, int, int], frame: int) -> Exception:
+        code = ctypes.c_uint64.from_address(frame).value
+        return self._wrong_grid(grid) or self._explained(CUDA.error("cuLaunchKernel", CUDA.api.CUresult(code)))
+
+    @property
+    def resources(self) -> Resources:
+        """Read from the driver now."""
+        names = ("NUM_REGS", "LOCAL_SIZE_BYTES", "SHARED_SIZE_BYTES", "MAX_THREADS_PER_BLOCK")
+        attributes = CUDA.api.CUfunction_attribute
+        return Resources(*(int(CUDA.call("cuFuncGetAttribute", getattr(attributes, f"CU_FUNC_ATTRIBUTE_{name}"),
+                                         self.function)) for name in names))
+
+    def launch(self, grid: tuple[int, int, int], slots: Sequence[int]) -> None:
+        """Put a launch on the current stream of the device; returns before it has run."""
+        wrong = self._wrong_grid(grid)
+        if wrong is not None:
+            raise wrong
+        words = list(slots[:self._params])
+        if self._status is not None:
+            raise_failures()
+            words.append(self._status.address)
+        values = (ctypes.c_uint64 * max(1, len(words)))(*words)
+        first = ctypes.addressof(values)
+        pointers = (ctypes.c_void_p * max(1, len(words)))(*range(first, first + 8 * len(words), 8))
+        with self.device.current():
+            self._launch(grid, current_stream(self.device.index), ctypes.addressof(pointers))
+
+    def _launch(self, grid: tuple[int, int, int], stream: int, pointers: int) -> None:
+        try:
+            CUDA.call("cuLaunchKernel", self.function, grid[0], grid[1], grid[2], self.threads, 1, 1,
+                      self.shared_bytes, stream, pointers, 0)
+        except CudaError as error:
+            raise self._explained(error) from None
+
+    def _wrong_grid(self, grid: tuple[int, int, int]) -> ValueError | None:
+        """The error for a grid that no GPU takes."""
+        if grid[1] <= _MOST_ROWS and grid[2] <= _MOST_ROWS:
+            return None
+        return ValueError(f"{self.name}: the second and third size of a grid are at most {_MOST_ROWS} on a GPU, and "
+                          f"this grid is {grid}; put the largest size first")
+
+    def _explained(self, error: CudaError) -> Exception:
+        """Registers are the one resource that is not known before the driver has the code."""
+        if error.name != "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES":
+            return error
+        taken = self.resources.registers * self.threads
+        return OutOfResources(taken, self.device.limits.registers, "registers")

@@ -1,0 +1,124 @@
+"""The native launch of a kernel on a GPU, as LLVM text for the processor: what a native launcher calls.
+
+`launch(record, slots, x, y, z, frame)` makes the kernel's context current where it is not, asks torch for its stream
+(`_cuda_getCurrentRawStream`, 0.1 µs), points at the slots, and calls cuLaunchKernel.  Python's lock is held.
+The record's words are `Record`; `frame` gets the driver's error code.
+Tests: tests/targets/nvidia/driver/test_launch_code.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.targets.llvm.isa import Isa
+from tilewright.targets.llvm.text import FunctionWriter, ModuleWriter
+from tilewright.targets.llvm.types import I8, I32, I64, PTR, Type, Value, constant
+
+MOST_PARAMS = 64            # what a native launcher passes at most
+KEY = "cuda launch 1"       # changes with the text, which is stored under it
+NULL = constant(PTR, 0)
+_SYMBOLS: tuple[tuple[str, Type, tuple[Type, ...]], ...] = (
+    ("cuCtxGetCurrent", I32, (PTR,)), ("cuCtxPushCurrent_v2", I32, (PTR,)), ("cuCtxPopCurrent_v2", I32, (PTR,)),
+    ("cuLaunchKernel", I32, (PTR, *(I32,) * 7, PTR, PTR, PTR)),
+    ("PyObject_Vectorcall", PTR, (PTR, PTR, I64, PTR)), ("PyLong_AsVoidPtr", PTR, (PTR,)),
+    ("Py_DecRef", Type("void"), (PTR,)),
+)
+DRIVER_SYMBOLS = tuple(name for name, _, _ in _SYMBOLS if name.startswith("cu"))
+
+
+class Record:
+    """Offsets in a kernel's record.  `STREAM` is the address of torch's function or 0, `DEVICE` of its argument."""
+
+    LAUNCH, FUNCTION, CONTEXT, STREAM, DEVICE, PARAMS, THREADS, SHARED = range(0, 64, 8)
+    SIZE = 64
+
+
+def text() -> str:
+    """The module's text."""
+    module = ModuleWriter(Isa())
+    for name, result, params in _SYMBOLS:
+        module.declare(name, result, params)
+    f = module.function("launch", [("record", PTR), ("slots", PTR), ("x", I64), ("y", I64), ("z", I64),
+                                   ("frame", PTR)], I64)
+    record, slots, x, y, z, frame = f.params
+    pushed = _enter_context(f, record)
+    stream = _stream(f, record, pushed)
+    arguments = _arguments(f, record, slots)
+    sizes = [f.cast("trunc", v, I32) for v in (x, y, z, _word(f, record, Record.THREADS))]
+    shared = f.cast("trunc", _word(f, record, Record.SHARED), I32)
+    one = constant(I32, 1)
+    code = _call(f, "cuLaunchKernel", (_word(f, record, Record.FUNCTION, PTR), *sizes, one, one, shared, stream,
+                                       arguments, NULL))
+    wide = f.cast("zext", code, I64)
+    f.store(wide, frame, 8)
+    _leave(f, pushed, wide)
+    return module.text()
+
+
+def _word(f: FunctionWriter, record: Value, offset: int, t: Type = I64) -> Value:
+    return f.load(f.gep(record, constant(I64, offset), I8), t, 8)
+
+
+def _call(f: FunctionWriter, name: str, args: Sequence[Value]) -> Value:
+    result = next(r for n, r, _ in _SYMBOLS if n == name)
+    return f.emit(result, f"call {result} @{name}({', '.join(map(str, args))})")
+
+
+def _enter_context(f: FunctionWriter, record: Value) -> Value:
+    """Make the kernel's context current; whether it was not."""
+    current = f.alloca(PTR, align=8)
+    f.store(NULL, current, 8)
+    _call(f, "cuCtxGetCurrent", (current,))
+    wanted = _word(f, record, Record.CONTEXT, PTR)
+    other = f.icmp("ne", f.load(current, PTR, 8), wanted)
+    push, go = f.label("push"), f.label("go")
+    f.cond_br(other, push, go)
+    f.place(push)
+    _call(f, "cuCtxPushCurrent_v2", (wanted,))
+    f.br(go)
+    f.place(go)
+    return other
+
+
+def _leave(f: FunctionWriter, pushed: Value, result: Value) -> None:
+    """Return, the former context current again."""
+    pop, end = f.label("pop"), f.label("end")
+    f.cond_br(pushed, pop, end)
+    f.place(pop)
+    _call(f, "cuCtxPopCurrent_v2", (f.alloca(PTR, align=8),))
+    f.br(end)
+    f.place(end)
+    f.ret(result)
+
+
+def _stream(f: FunctionWriter, record: Value, pushed: Value) -> Value:
+    """The stream to launch on; if torch's function raises, so does the launch."""
+    function = _word(f, record, Record.STREAM, PTR)
+    ask, answered, raised, go = (f.label(name) for name in ("ask", "answered", "raised", "launch"))
+    before = f.block
+    f.cond_br(f.icmp("eq", function, NULL), go, ask)
+    f.place(ask)
+    device = f.gep(record, constant(I64, Record.DEVICE), I8)
+    answer = _call(f, "PyObject_Vectorcall", (function, device, constant(I64, 1), NULL))
+    f.cond_br(f.icmp("eq", answer, NULL), raised, answered)
+    f.place(raised)
+    _leave(f, pushed, constant(I64, -1))
+    f.place(answered)
+    stream = _call(f, "PyLong_AsVoidPtr", (answer,))
+    f.do(f"call void @Py_DecRef({answer})")
+    f.br(go)
+    f.place(go)
+    return f.phi(PTR, [(NULL, before), (stream, answered)])
+
+
+def _arguments(f: FunctionWriter, record: Value, slots: Value) -> Value:
+    """The addresses of the parameters' values."""
+    addresses = f.alloca(PTR, MOST_PARAMS, align=8)
+    zero, one = constant(I64, 0), constant(I64, 1)
+
+    def address(k: Value, carried: tuple[Value, ...]) -> tuple[Value, ...]:
+        f.store(f.gep(slots, k, I64), f.gep(addresses, k, PTR), 8)
+        return ()
+
+    f.loop(zero, _word(f, record, Record.PARAMS), one, address, ())
+    return addresses

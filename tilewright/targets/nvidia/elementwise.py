@@ -1,0 +1,80 @@
+"""Elementwise rows on registers: the row's rule (`targets.llvm.elementwise`), once for each register.
+
+Registers that hold the same value (of a `splat`) are computed once.  A few rows have rules of their own here, where
+the GPU has an instruction for them, or LLVM's back end cannot take what other machines take.
+Tests: tests/targets/nvidia/, tests/conform.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from tilewright.ir.node import Op, Value
+from tilewright.ir.types import I32, Pointer, element_of
+from tilewright.targets.llvm.convert import memory_type
+from tilewright.targets.llvm.elementwise import Rule, rule_of
+from tilewright.targets.llvm.text import FunctionWriter
+from tilewright.targets.llvm.types import Value as LlvmValue
+from tilewright.targets.nvidia.rearrange import moved
+from tilewright.targets.nvidia.state import Kernel, Registers
+
+_RING = frozenset({"add", "sub", "mul"})
+
+RULES: Mapping[str, Rule] = {}
+
+
+def apply(code: FunctionWriter, op: Op, args: Sequence[LlvmValue]) -> LlvmValue:
+    """One element of an elementwise op."""
+    return (RULES.get(op.name) or rule_of(op))(code, op, args)
+
+
+def each(operands: Sequence[Registers], function: Callable[..., LlvmValue]) -> list[LlvmValue]:
+    """`function` of the operands' registers, register by register, equal ones once."""
+    known: dict[tuple[LlvmValue, ...], LlvmValue] = {}
+    results = []
+    for args in zip(*operands, strict=True):
+        if args not in known:
+            known[args] = function(*args)
+        results.append(known[args])
+    return results
+
+
+def elementwise(kernel: Kernel, op: Op) -> None:
+    """An elementwise op on scalars or tiles."""
+    if op.name == "ptr_add":
+        _pointer_sum(kernel, op)
+        return
+    operands = [kernel.registers(v) for v in op.operands]
+    kernel.bind(op.result, each(operands, lambda *args: apply(kernel.code, op, args)))
+
+
+def _pointer_sum(kernel: Kernel, op: Op) -> None:
+    """pointer + offset elements, in 64 bits."""
+    pointer, offset = op.operands
+    element = element_of(pointer.type)
+    assert isinstance(element, Pointer)
+    unit = memory_type(element.element)
+    kernel.bind(op.result, each([kernel.registers(pointer), kernel.wide(offset)],
+                                lambda p, i: kernel.code.gep(p, i, unit)))
+
+
+# --- index arithmetic, a second time in 64 bits (`analysis.offsets`)
+
+
+def bind_wide(kernel: Kernel, op: Op) -> None:
+    """The 64-bit twins of the results of `op`, where addresses need them."""
+    for value in op.results:
+        if value in kernel.indices:
+            kernel.bind_wide(value, _wide_twin(kernel, op, value))
+
+
+def _wide_twin(kernel: Kernel, op: Op, value: Value) -> Sequence[LlvmValue]:
+    code = kernel.code
+    if op.name in _RING:
+        return each([kernel.wide(v) for v in op.operands], lambda a, b: code.op(op.name, a, b))
+    if op.name == "ext_s" and element_of(op.operands[0].type) == I32:
+        return kernel.wide(op.operands[0])
+    if op.name == "constant":
+        return kernel.extended_constant(value)
+    twins = moved(op, [kernel.wide(op.operands[0])]) if op.operands and op.operands[0] in kernel.indices else None
+    return tuple(code.to_i64(v) if v.type.bits < 64 else v for v in kernel.registers(value)) if twins is None else twins

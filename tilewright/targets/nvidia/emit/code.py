@@ -1,0 +1,192 @@
+"""A function writer for one kernel on one GPU: instructions of the table, thread numbers, linear maps of them.
+
+What the whole kernel needs (a thread's number, its part of a layout's index) is written once, in the entry block.
+Before: nothing.  After: as for `llvm.text.FunctionWriter`.  Tests: tests/targets/nvidia/.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from tilewright.layout import Layout
+from tilewright.layout.linear import LANE, REGISTER, WARP
+from tilewright.targets.llvm.text import FunctionWriter, ModuleWriter
+from tilewright.targets.llvm.types import I1, I32, I64, VOID, Type, Value, constant
+from tilewright.targets.nvidia.emit.instructions import INSTRUCTIONS
+
+_CONSTRAINTS = {"i1": "b", "i16": "h", "half": "h", "i32": "r", "float": "f", "i64": "l", "ptr": "l", "double": "d"}
+LANE_BITS = 5
+WARP_LANES = 1 << LANE_BITS
+ALL_LANES = -1
+
+
+class Code(FunctionWriter):
+    """The body of one kernel of `num_warps` warps under construction."""
+
+    def __init__(self, module: ModuleWriter, name: str, params: Sequence[tuple[str, Type]], num_warps: int) -> None:
+        super().__init__(module, name, params, VOID, f'nounwind "nvvm.reqntid"="{32 * num_warps}"', (), "ptx_kernel")
+        self.num_warps = num_warps
+        self._threads: dict[tuple[int, ...], Value] = {}
+        with self.entry():
+            self.tid = self.machine("tid", [I32], [])[0]
+
+    @contextmanager
+    def entry(self) -> Iterator[None]:
+        """Instructions go to the entry block, before all others; their operands are made there as well."""
+        lines, self._lines = self._lines, self._stack_slots
+        try:
+            yield
+        finally:
+            self._lines = lines
+
+    def add_parameters(self, params: Sequence[tuple[str, Type]]) -> None:
+        """More parameters behind those that are there; their values are called as they are."""
+        start, end = self._head.rsplit(")", 1)[0], self._head.rsplit(")", 1)[1]
+        listed = ", ".join(f"{t} %{n}" for n, t in params)
+        self._head = f"{start}{', ' if listed and self.params else ''}{listed}){end}"
+
+    # --- instructions of the table
+
+    def machine(self, name: str, outputs: Sequence[Type], inputs: Sequence[Value], *, guard: Value | None = None,
+                initial: Sequence[Value] = (), **modifiers: str) -> list[Value]:
+        """An instruction by its name in the table.
+
+        With `guard` (assembly only) it runs in the threads where that holds; its results are `initial` elsewhere.
+        """
+        row = INSTRUCTIONS[name]
+        if row.intrinsic is not None:
+            (result,) = outputs or (VOID,)
+            self.module.declare(row.intrinsic, result, [v.type for v in inputs])
+            value = self.call(row.intrinsic, result, inputs)
+            return [value] if outputs else []
+        assert row.text is not None
+        names = [f"${k}" for k in range(len(outputs) + len(inputs) + 1)]
+        out, given = names[:len(outputs)], names[len(outputs):]
+        text = row.text.format(*given, out=_group(out), values=_group(given[1:len(inputs)]), **modifiers)
+        operands = [*inputs]
+        if guard is not None:
+            text = f"@{given[len(inputs)]} {text}"
+            operands.append(guard)
+        constraints = ["=" + _CONSTRAINTS[t.element] for t in outputs]
+        constraints += [_CONSTRAINTS[v.type.element] for v in operands]
+        if initial:
+            constraints += [str(k) for k in range(len(initial))]
+            operands += initial
+        return self._assembly(text, constraints, outputs, operands, row.pure, row.convergent)
+
+    def _assembly(self, text: str, constraints: list[str], outputs: Sequence[Type], operands: Sequence[Value],
+                  pure: bool, convergent: bool) -> list[Value]:
+        result = ("void" if not outputs else str(outputs[0]) if len(outputs) == 1
+                  else "{ " + ", ".join(map(str, outputs)) + " }")
+        if not pure:
+            constraints = [*constraints, "~{memory}"]
+        effects = "" if pure else "sideeffect "
+        marks = "convergent nounwind" if convergent else "nounwind"
+        call = (f'call {result} asm {effects}"{text}", "{",".join(constraints)}"'
+                f'({", ".join(map(str, operands))}) {marks}')
+        if not outputs:
+            self.do(call)
+            return []
+        both = self.emit(Type(result), call)
+        if len(outputs) == 1:
+            return [Value(outputs[0], both.name)]
+        return [self.emit(t, f"extractvalue {both}, {k}") for k, t in enumerate(outputs)]
+
+    def barrier(self) -> None:
+        """All threads of the program meet here."""
+        if self.num_warps == 1:
+            self.machine("warp_barrier", [], [constant(I32, ALL_LANES)])
+        else:
+            self.machine("barrier", [], [constant(I32, 0)])
+
+    # --- threads
+
+    def thread_flag(self, free: dict[str, int]) -> Value | None:
+        """i1: are this thread's `free` bits (masks of lane and warp) all 0; None if none is named."""
+        mask = free.get(LANE, 0) | free.get(WARP, 0) << LANE_BITS
+        if not mask:
+            return None
+        return self.icmp("eq", self.op("and", self.tid, constant(I32, mask)), constant(I32, 0))
+
+    def is_first_thread(self) -> Value:
+        return self.icmp("eq", self.tid, constant(I32, 0))
+
+    def index(self, layout: Layout, register: int) -> Value:
+        """The index that `layout` gives to `register` of this thread, as i32."""
+        thread_bases = (*_exactly(layout.bases(LANE), LANE_BITS), *layout.bases(WARP))
+        base = self._threads.get(thread_bases)
+        if base is None:
+            with self.entry():
+                base = self._threads[thread_bases] = self.combine(self.tid, thread_bases)
+        offset = layout(**{REGISTER: register})
+        if not offset:
+            return base
+        moved = 0
+        for b in thread_bases:
+            moved |= b
+        if moved & offset:
+            return self.op("xor", base, constant(I32, offset))
+        return self.emit(I32, f"or disjoint {base}, {offset}")
+
+    def combine(self, number: Value, bases: Sequence[int]) -> Value:
+        """The xor of bases[i] over the bits i of `number` that are set; runs of doubling bases become one shift."""
+        total: Value | None = None
+        seen = i = 0
+        while i < len(bases):
+            run = 1
+            while i + run < len(bases) and bases[i] and bases[i + run] == bases[i] << run:
+                run += 1
+            if bases[i]:
+                single = bases[i] & bases[i] - 1 == 0
+                part = self._run(number, i, run, bases[i]) if single else self._bit(number, i, bases[i])
+                run = run if single else 1
+                bits = sum(bases[i + k] for k in range(run))
+                if total is None:
+                    total = part
+                else:
+                    total = self.op("xor", total, part) if seen & bits else self.emit(
+                        I32, f"or disjoint {total}, {part.name}")
+                seen |= bits
+            i += run
+        return constant(I32, 0) if total is None else total
+
+    def _run(self, number: Value, first: int, count: int, base: int) -> Value:
+        """Bits first..first+count-1 of `number`, moved to where `base` has its bit."""
+        place = base.bit_length() - 1
+        part = self.op("and", number, constant(I32, ((1 << count) - 1) << first))
+        if place > first:
+            return self.emit(I32, f"shl nuw {part}, {place - first}")
+        return self.op("lshr", part, constant(I32, first - place)) if place < first else part
+
+    def _bit(self, number: Value, bit: int, base: int) -> Value:
+        flag = self.icmp("ne", self.op("and", number, constant(I32, 1 << bit)), constant(I32, 0))
+        return self.select(flag, constant(I32, base), constant(I32, 0))
+
+    # --- conditions that may be absent
+
+    def both(self, a: Value | None, b: Value | None) -> Value | None:
+        """The conjunction of two conditions; None always holds."""
+        if a is None or b is None:
+            return b if a is None else a
+        return a if a == b else self.op("and", a, b)
+
+    def to_i64(self, a: Value) -> Value:
+        return self.cast("sext", a, I64)
+
+
+def known_flag(value: Value) -> bool | None:
+    """What an i1 constant says; None for what is not known."""
+    if value.type != I1 or not value.is_constant:
+        return None
+    return value.name == "true"
+
+
+def _group(names: Sequence[str]) -> str:
+    """Operands of a vector access in braces; a single one bare."""
+    return names[0] if len(names) == 1 else "{" + ", ".join(names) + "}" if names else ""
+
+
+def _exactly(bases: Sequence[int], count: int) -> tuple[int, ...]:
+    """`bases`, filled up with bits that move nothing."""
+    return (*bases, *(0,) * (count - len(bases)))

@@ -1,0 +1,62 @@
+"""The machine instructions that code generation may write: one table.
+
+A row says what an instruction is called here, the PTX opcode that it becomes, where the PTX ISA describes it, and how
+it is written: as an intrinsic of LLVM, or as a line of inline assembly.  In a line, `{out}` stands for the results,
+`{0}`, `{1}` for operands, other names for the modifiers that the caller chooses.  `pure` instructions may be moved and
+shared by LLVM; `convergent` ones may not be made dependent on more or fewer conditions.
+
+The PTX machine executes the emitted text; a test holds this table to the opcodes that it knows.
+Tests: tests/targets/nvidia/.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One row; exactly one of `intrinsic` and `text` is given."""
+
+    name: str
+    opcode: str
+    section: str
+    intrinsic: str | None = None
+    text: str | None = None
+    pure: bool = False
+    convergent: bool = False
+
+
+_ROWS = (
+    Instruction("tid", "mov", "10.1 %tid", intrinsic="llvm.nvvm.read.ptx.sreg.tid.x", pure=True),
+    *(Instruction(f"ctaid.{a}", "mov", "10.6 %ctaid", intrinsic=f"llvm.nvvm.read.ptx.sreg.ctaid.{a}", pure=True)
+      for a in "xyz"),
+    *(Instruction(f"nctaid.{a}", "mov", "10.7 %nctaid", intrinsic=f"llvm.nvvm.read.ptx.sreg.nctaid.{a}", pure=True)
+      for a in "xyz"),
+    Instruction("barrier", "bar.sync", "9.7.13.1 bar", intrinsic="llvm.nvvm.barrier.cta.sync.aligned.all",
+                convergent=True),
+    Instruction("warp_barrier", "bar.warp.sync", "9.7.13.2 bar.warp.sync", intrinsic="llvm.nvvm.bar.warp.sync",
+                convergent=True),
+    Instruction("barrier_and", "bar.red.and.pred", "9.7.13.1 bar",
+                intrinsic="llvm.nvvm.barrier.cta.red.and.aligned.all", convergent=True),
+    Instruction("shuffle_xor", "shfl.sync.bfly", "9.7.9.6 shfl.sync", intrinsic="llvm.nvvm.shfl.sync.bfly.i32",
+                convergent=True),
+    Instruction("shuffle_up", "shfl.sync.up", "9.7.9.6 shfl.sync", intrinsic="llvm.nvvm.shfl.sync.up.i32",
+                convergent=True),
+    Instruction("shuffle_from", "shfl.sync.idx", "9.7.9.6 shfl.sync", intrinsic="llvm.nvvm.shfl.sync.idx.i32",
+                convergent=True),
+    Instruction("vote_all", "vote.sync.all.pred", "9.7.9.11 vote.sync", intrinsic="llvm.nvvm.vote.all.sync",
+                convergent=True),
+    Instruction("vprintf", "call", "9.7.12.5 call", intrinsic="vprintf"),
+    Instruction("ld", "ld", "9.7.9.8 ld", text="ld{how}{space}{hints}{vector}.{kind} {out}, [{0}];"),
+    Instruction("ld.nc", "ld.global.nc", "9.7.9.9 ld.global.nc",
+                text="ld.global{hints}.nc{vector}.{kind} {out}, [{0}];", pure=True),
+    Instruction("st", "st", "9.7.9.11 st", text="st{space}{hints}{vector}.{kind} [{0}], {values};"),
+    Instruction("atom", "atom", "9.7.13.5 atom", text="atom{how}.global.{what}.{kind} {out}, [{0}], {1};"),
+    Instruction("atom.cas", "atom", "9.7.13.5 atom", text="atom{how}.global.cas.{kind} {out}, [{0}], {1}, {2};"),
+    Instruction("red.shared", "red", "9.7.13.6 red", text="red.shared.add.u32 [{0}], {1};"),
+    Instruction("fence", "fence", "9.7.13.4 fence", text="fence{how};"),
+)
+
+INSTRUCTIONS: Mapping[str, Instruction] = {row.name: row for row in _ROWS}

@@ -1,0 +1,136 @@
+"""Laid-out IR as the text of one LLVM function: a kernel for NVPTX.
+
+Each row has a rule in `HANDLERS`, or is elementwise; `REFUSALS` lists the rows without one, with what the user is told.
+Before: laid-out IR with its barriers.  After: `Generated`.  Tests: tests/targets/nvidia/.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tilewright.diagnostics import CompilationError
+from tilewright.ir import fp
+from tilewright.ir.node import Block, Module, Op
+from tilewright.ir.types import Element, Pointer, element_of
+from tilewright.targets.llvm import convert
+from tilewright.targets.llvm.isa import Isa
+from tilewright.targets.llvm.text import ModuleWriter
+from tilewright.targets.llvm.types import I64, Type, constant, zero
+from tilewright.targets.nvidia import access, atomic, control, debug, dot, order, rearrange, reduce, scan
+from tilewright.targets.nvidia.capability import Capability
+from tilewright.targets.nvidia.elementwise import bind_wide, elementwise
+from tilewright.targets.nvidia.emit.code import Code
+from tilewright.targets.nvidia.state import Kernel
+
+Handler = Callable[[Kernel, Op], None]
+
+
+def _constant(kernel: Kernel, op: Op) -> None:
+    element, value = op.attrs["type"], op.attrs["value"]
+    kernel.bind(op.result, [constant_of(kernel, element, value)])
+
+
+def constant_of(kernel: Kernel, element: Element, value: float) -> Any:
+    """A constant in register form; floats are rounded to their type."""
+    if isinstance(element, Pointer):
+        return kernel.code.cast("inttoptr", constant(I64, value), Type("ptr")) if value else zero(Type("ptr"))
+    if not element.is_float:
+        return constant(convert.register_type(element), value)
+    t = convert.register_type(element)
+    (encoded,) = fp.encode(np.array([value], np.float64), element)
+    return constant(t, float(encoded) if t.is_float else int(encoded))
+
+
+def _program_id(kernel: Kernel, op: Op) -> None:
+    name = "ctaid" if op.name == "program_id" else "nctaid"
+    kernel.bind(op.result, kernel.code.machine(f"{name}.{'xyz'[op.attrs['axis']]}", [Type("i32")], []))
+
+
+def _nothing(kernel: Kernel, op: Op) -> None:
+    """A promise, or a terminator whose owner reads its operands."""
+
+
+HANDLERS: Mapping[str, Handler] = {
+    "constant": _constant, "program_id": _program_id, "num_programs": _program_id, "iota": rearrange.iota,
+    **dict.fromkeys(("splat", "expand_dims", "broadcast", "permute", "hint"), rearrange.shape_op),
+    "reshape": rearrange.reshape, "convert": rearrange.convert, "join": rearrange.join, "split": rearrange.split,
+    "cat": rearrange.cat, "slice": rearrange.slice_, "gather": rearrange.gather,
+    "load": access.load, "store": access.store, "barrier": lambda kernel, op: kernel.code.barrier(),
+    "reduce": reduce.reduce, "scan": scan.scan, "map": reduce.map_elements, "sort": order.sort,
+    "dot": dot.dot,
+    "histogram": order.histogram, "atomic_rmw": atomic.atomic, "atomic_cas": atomic.atomic,
+    "for": control.lower_for, "while": control.lower_while, "if": control.lower_if,
+    "device_print": debug.device_print, "device_assert": debug.device_assert,
+    **dict.fromkeys(("yield", "condition", "return", "assume"), _nothing),
+}
+
+# Rows without a rule, and what the user is told.
+REFUSALS: Mapping[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """The text, and what the host needs to run it."""
+
+    text: str
+    metadata: Mapping[str, Any]
+
+
+def entry_symbol(name: str) -> str:
+    """A kernel's name as a PTX identifier (PTX ISA 4.4)."""
+    return re.sub(r"\W", "_", name, flags=re.ASCII)
+
+
+def generate(module: Module, capability: Capability, num_warps: int) -> Generated:
+    """LLVM text for a laid-out `module`, and its metadata (`target` describes it)."""
+    writer = ModuleWriter(Isa.of("nvptx64-nvidia-cuda", ""))
+    entry = entry_symbol(module.entry_name)
+    elements = [element_of(p.type) for p in module.entry.params]
+    names = [f"p{k}" for k in range(len(elements))]
+    code = Code(writer, entry, [(n, _parameter_type(e)) for n, e in zip(names, elements, strict=True)], num_warps)
+    kernel = Kernel(module, code, capability)
+    kernel.written = access.written_bases(kernel)
+
+    def run(block: Block) -> None:
+        for op in block.ops:
+            _lower(kernel, op)
+
+    kernel.run_block = run
+    for param, given, element in zip(module.entry.params, code.params, elements, strict=True):
+        kernel.bind(param, [access.from_bits(kernel, given, element) if given.type != convert.register_type(element)
+                            else given])
+    run(module.entry.body)
+    code.ret()
+    code.add_parameters([(n, I64) for n in kernel.hidden_parameters])
+    text = code.text() + writer.text()
+    metadata = {
+        "entry": entry, "name": module.entry_name, "num_warps": num_warps, "threads": 32 * num_warps,
+        "shared": kernel.shared_bytes, "capability": capability.name,
+        "params": [{"name": n, "type": str(e), "bytes": e.bytes}
+                   for n, e in zip(module.entry.param_names, elements, strict=True)],
+        "hidden": kernel.hidden_parameters, "tensor_maps": [], "asserts": kernel.messages.asserts,
+        "prints": kernel.messages.prints}
+    return Generated(text, metadata)
+
+
+def _parameter_type(element: Element) -> Type:
+    """How a parameter is passed: as its bits; an i1 is a byte."""
+    return Type(f"i{8 * element.bytes}")
+
+
+def _lower(kernel: Kernel, op: Op) -> None:
+    handler = HANDLERS.get(op.name)
+    if handler is not None:
+        handler(kernel, op)
+    elif op.row.elementwise:
+        elementwise(kernel, op)
+    else:
+        reason = REFUSALS.get(op.name, f"this target has no rule for {op.name}")
+        raise CompilationError(reason, op.loc)
+    if op.results and op.name not in ("for", "while", "if"):
+        bind_wide(kernel, op)

@@ -1,0 +1,47 @@
+"""Layouts that memory accesses want, from the facts of the axis analysis.
+
+Along the dimension in which addresses are contiguous, neighbouring elements go to one thread as far as one access can
+take them: 16 bytes, the contiguous run, and the alignment that is known.  Then come the lanes, so that a warp touches
+as few sectors of 32 bytes as it can; then the warps.  Tests: tests/targets/nvidia/test_passes.py.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+
+from tilewright.analysis.axis_info import AxisInfo, power_of_two_in
+from tilewright.ir.types import Pointer, Type, element_of, shape_of
+from tilewright.layout import Layout, coalesced
+
+VECTOR_BYTES = 16       # of one access by one thread (PTX ISA ld, .v4.b32)
+
+
+def element_bytes(pointer: Type) -> int:
+    """Bytes of what a pointer, or a tile of pointers, points to."""
+    element = element_of(pointer)
+    assert isinstance(element, Pointer)
+    return element.element.bytes
+
+
+def order_of(fact: AxisInfo) -> list[int]:
+    """The dimensions, the most contiguous first; of equal ones the last."""
+    return sorted(range(fact.rank), key=lambda d: (-fact.contiguity[d], -d))
+
+
+def vector_length(fact: AxisInfo, dim: int, size: int, bytes_per_element: int) -> int:
+    """How many elements along `dim`, of `size`, one access may take: a power of two."""
+    run = fact.contiguity[dim]
+    limit = max(1, VECTOR_BYTES // bytes_per_element)
+    aligned = fact.first_divisor(dim, run)      # what divides the first address of each run; 0: all numbers
+    known = power_of_two_in(aligned) // bytes_per_element if aligned else limit
+    length = gcd(limit, power_of_two_in(run) or limit)
+    length = min(length, max(1, known))
+    return gcd(length, power_of_two_in(size))       # so that no vector is cut by the end of the tile
+
+
+def memory_layout(pointer: Type, fact: AxisInfo, num_warps: int) -> Layout:
+    """The layout in which an access through the tile `pointer`, with facts `fact`, is best done."""
+    shape = shape_of(pointer)
+    order = order_of(fact)
+    length = vector_length(fact, order[0], shape[order[0]], element_bytes(pointer))
+    return coalesced(shape, length, num_warps, order)

@@ -1,0 +1,100 @@
+"""Barriers that keep the order of a program's own accesses to global memory.
+
+A program sees its own stores, and all of a load happens before a later store (docs/design.md, Safer rules).  Its
+threads are not in step, so where two accesses may touch the same bytes, one of them writes, and different threads may
+do them, a `barrier` goes between.  The same thread does both if both use the same pointers in one layout in which no
+lane or warp replicates.  Atomic ops keep their place among all accesses.
+
+Before: laid-out IR.  After: `barrier` ops; placed anew by an optimal pass later, this one is only careful.
+Tests: tests/targets/nvidia/.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from tilewright.analysis.alias import Alias
+from tilewright.ir.build import make_op
+from tilewright.ir.layout_rules import layout_of
+from tilewright.ir.node import Block, Module, Op
+from tilewright.ir.ops.table import Effect
+from tilewright.ir.types import Tile
+from tilewright.layout.linear import LANE, WARP
+
+_MEMORY = Effect.READS | Effect.WRITES
+Pending = frozenset[Op]     # accesses that some thread may not have done yet
+
+
+def order(module: Module) -> Module:
+    """`module` with barriers between accesses that must stay in order."""
+    orderer = _Orderer(Alias(module))
+    orderer.block(module.entry.body, frozenset())
+    if not orderer.behind:
+        return module
+    entry = module.entry
+    return replace(module, functions={entry.name: entry.with_body(_insert(entry.body, orderer.behind))})
+
+
+class _Orderer:
+    """One walk; `behind` collects the ops in front of which a barrier is needed."""
+
+    def __init__(self, alias: Alias) -> None:
+        self._alias = alias
+        self.behind: set[Op] = set()
+
+    def block(self, block: Block, pending: Pending) -> Pending:
+        for op in block.ops:
+            if op.name in ("for", "while"):
+                pending = self._loop(op, pending)
+            elif op.name == "if":
+                pending = self.block(op.regions[0], pending) | self.block(op.regions[1], pending)
+            elif op.row.effects & _MEMORY:
+                if any(self._conflict(earlier, op) for earlier in pending):
+                    self.behind.add(op)
+                    pending = frozenset()
+                pending = pending | {op}
+        return pending
+
+    def _loop(self, op: Op, pending: Pending) -> Pending:
+        """What may be pending at the loop's head grows with what its body leaves, until it does not."""
+        while True:
+            after = head = self.block(op.regions[0], pending)
+            if op.name == "while":
+                after = self.block(op.regions[1], head)
+            if after <= pending:
+                return head if op.name == "while" else pending | after
+            pending = pending | after
+
+    def _conflict(self, a: Op, b: Op) -> bool:
+        if (a.row.effects | b.row.effects) & Effect.ORDERS:
+            return True
+        if not (a.row.effects | b.row.effects) & Effect.WRITES or not self._alias.may_overlap(a, b):
+            return False
+        return not _same_thread(a, b)
+
+
+def _same_thread(a: Op, b: Op) -> bool:
+    """Whether each element that both accesses touch is touched by one thread."""
+    first, second = a.operands[0], b.operands[0]
+    if not isinstance(first.type, Tile):
+        # a scalar is stored by the first thread, and loaded by all
+        return not isinstance(second.type, Tile) and a.name == b.name == "store"
+    if first is not second:
+        return False
+    free = layout_of(first).free()
+    return not free[LANE] and not free[WARP]
+
+
+def _insert(block: Block, behind: Iterable[Op]) -> Block:
+    marked = set(behind)
+
+    def visit(block: Block) -> Block:
+        ops: list[Op] = []
+        for op in block.ops:
+            if op in marked:
+                ops.append(make_op("barrier", (), loc=op.loc))
+            ops.append(op.updated(regions=[visit(r) for r in op.regions]) if op.regions else op)
+        return Block(block.args, tuple(ops))
+
+    return visit(block)

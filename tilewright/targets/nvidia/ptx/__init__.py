@@ -1,0 +1,11 @@
+"""The PTX machine: NumPy executes PTX text, a CTA at a time, and says what is wrong with it.
+
+Covers integer and float arithmetic, divergence, memory, warp and CTA synchronisation, atomics; `table.opcodes()` lists
+what has a meaning.  Not seen by it: ptxas, weak memory order, time.  Tests: tests/targets/nvidia/ptx.
+"""
+
+from tilewright.targets.nvidia.ptx.launch import Checks, Pointer, Result, Uninitialised, run
+from tilewright.targets.nvidia.ptx.report import Counters, Fault, PtxSyntaxError
+from tilewright.targets.nvidia.ptx.table import opcodes
+
+__all__ = ["Checks", "Counters", "Fault", "Pointer", "PtxSyntaxError", "Result", "Uninitialised", "opcodes", "run"]

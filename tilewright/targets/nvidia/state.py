@@ -1,0 +1,141 @@
+"""What code generation knows while it walks a kernel.
+
+Every value in scope is bound to LLVM values: a scalar to one, the same in all threads; a tile to one for each register
+of its layout.  Integers that end in addresses are bound a second time, in 64 bits (`analysis.offsets`).  Scratch in
+shared memory is one region that all uses share: each use stands between barriers.
+Tests: tests/targets/nvidia/.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tilewright.analysis.alias import Alias
+from tilewright.analysis.axis import Axis
+from tilewright.diagnostics import Location
+from tilewright.ir.layout_rules import layout_of
+from tilewright.ir.node import Block, Module, Value
+from tilewright.ir.types import Tile
+from tilewright.layout import Layout
+from tilewright.layout.linear import REGISTER
+from tilewright.targets.llvm.types import I32, I64, constant, integer_value
+from tilewright.targets.llvm.types import Value as LlvmValue
+from tilewright.targets.nvidia.emit.code import Code
+from tilewright.targets.nvidia.indices import index_values
+
+if TYPE_CHECKING:
+    from tilewright.targets.nvidia.capability import Capability
+
+Registers = tuple[LlvmValue, ...]
+SHARED = "tilewright_shared"
+
+
+@dataclass(slots=True)
+class Messages:
+    """What the host shows when an assertion fails or the kernel prints."""
+
+    asserts: list[Mapping[str, Any]] = field(default_factory=list)
+    prints: list[Mapping[str, Any]] = field(default_factory=list)
+
+
+def location_record(loc: Location | None) -> Mapping[str, Any] | None:
+    """A location as plain data, for the metadata."""
+    if loc is None:
+        return None
+    return {"file": loc.file, "line": loc.line, "column": loc.column, "end_line": loc.end_line,
+            "end_column": loc.end_column, "function": loc.function, "caller": location_record(loc.caller)}
+
+
+class Kernel:
+    """The state of one kernel's code generation."""
+
+    def __init__(self, module: Module, code: Code, capability: Capability) -> None:
+        self.module = module
+        self.code = code
+        self.capability = capability
+        self.axis = Axis(module)
+        self.alias = Alias(module)
+        self.indices = index_values(module)
+        self.written: frozenset[Value] = frozenset()
+        self.uses: Mapping[Value, int] | None = None
+        self.messages = Messages()
+        self.shared_bytes = 0
+        self.run_block: Callable[[Block], None]
+        self.formats: dict[str, int] = {}      # of `device_print`
+        self.hidden_parameters: list[str] = []
+        self._values: dict[Value, Registers] = {}
+        self._wide: dict[Value, Registers] = {}
+        self._shared: LlvmValue | None = None
+
+    # -- values
+
+    def bind(self, value: Value, registers: Sequence[LlvmValue]) -> None:
+        self._values[value] = tuple(registers)
+
+    def registers(self, value: Value) -> Registers:
+        """One LLVM value for each register of a tile; of a scalar the one that it is."""
+        return self._values[value]
+
+    def scalar(self, value: Value) -> LlvmValue:
+        (only,) = self._values[value]
+        return only
+
+    def bind_wide(self, value: Value, registers: Sequence[LlvmValue]) -> None:
+        self._wide[value] = tuple(registers)
+
+    def wide(self, value: Value) -> Registers:
+        """An integer in 64 bits: computed so if it is an index, else extended."""
+        known = self._wide.get(value)
+        return tuple(self.code.to_i64(v) for v in self._values[value]) if known is None else known
+
+    def extended_constant(self, value: Value) -> Registers:
+        """A 32-bit integer constant as one of 64 bits."""
+        known = integer_value(self.scalar(value))
+        assert known is not None
+        return (constant(I64, known),)
+
+    def count(self, value: Value) -> int:
+        """How many registers of each thread hold `value`."""
+        return layout_of(value).size(REGISTER) if isinstance(value.type, Tile) else 1
+
+    def hidden(self, name: str) -> LlvmValue:
+        """The parameter `name` behind the user's, an i64; it exists once somebody has asked."""
+        if name not in self.hidden_parameters:
+            self.hidden_parameters.append(name)
+        return LlvmValue(I64, f"%{name}")
+
+    # -- regions on elements
+
+    def combine(self, region: Block, args: Sequence[LlvmValue]) -> list[LlvmValue]:
+        """What a region on elements yields for one set of arguments."""
+        for arg, value in zip(region.args, args, strict=True):
+            self.bind(arg, (value,))
+        self.run_block(region)
+        return [self.scalar(v) for v in region.terminator.operands]
+
+    # -- shared memory
+
+    def scratch(self, size: int) -> LlvmValue:
+        """The address, as i32, of `size` bytes of shared memory for one use; the caller puts barriers around it."""
+        self.shared_bytes = max(self.shared_bytes, size)
+        if self._shared is None:
+            self.code.module.add_global(f"@{SHARED} = external addrspace(3) global [0 x i8], align 16")
+            with self.code.entry():
+                self._shared = self.code.emit(I32, f"ptrtoint ptr addrspace(3) @{SHARED} to i32")
+        return self._shared
+
+
+def inside(kernel: Kernel, t: Tile, layout: Layout, register: int) -> LlvmValue | bool:
+    """Whether `register` holds an element of the tile, not padding: True, False, or a flag for each thread."""
+    code = kernel.code
+    flag: LlvmValue | None = None
+    for bound in layout.padding(t.shape):
+        known = bound.test(register)
+        if known is False:
+            return False
+        if known is None:
+            place = code.index(bound.coordinate, register)
+            flag = code.both(flag, code.icmp("ult", place, constant(I32, bound.limit)))
+    return True if flag is None else flag

@@ -1,0 +1,152 @@
+"""The NVIDIA target: passes, layouts, code generation, PTX, cubin.
+
+Before: tile IR fresh from the frontend.  After: a `CodeObject` for one compute capability:
+
+    binary     the cubin, or the PTX where no ptxas is found (`metadata["binary"]` says which)
+    texts      `laid-out` (IR with layouts and barriers), `llir`, `ptx`; `listing("sass")` disassembles the cubin
+    metadata   plain data that a launcher needs:
+        entry            the kernel's symbol
+        name             the kernel's name for people
+        num_warps        warps of a program; `threads` is 32 times that, and the block is (threads, 1, 1)
+        shared           bytes of dynamic shared memory of a program
+        capability       such as "90a"; `binary` is "cubin" or "ptx"
+        params           name, type and size in bytes of each parameter of the kernel in order: a pointer is 8 bytes
+                         (a device address), an i1 one byte, bf16 and fp8 their bits
+        hidden           what follows the parameters, by name, 8 bytes each.  "status": address of 4 zeroed 64-bit
+                         words that host and device see; a failed assertion puts its number, counted from 1, into word
+                         0 and its program's index along x, y, z into words 1 to 3, and the program ends
+        tensor_maps      descriptors that become CUtensorMap parameters (none yet)
+        asserts          message and location of each `device_assert`, in the order of their numbers
+        prints           what each `device_print` prints; the text itself comes from the device's printf
+        registers, spill_bytes, advisories    what ptxas says
+
+Compiling touches no driver.  Loading, launching and memory belong to `driver`.
+Tests: tests/targets/nvidia/.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tilewright.computed import computed
+from tilewright.diagnostics import CompilationError
+from tilewright.ir.node import Module
+from tilewright.language.options import Options
+from tilewright.targets.base import CodeObject, LoadedKernel, MemoryCopy, Target
+from tilewright.targets.llvm.machine import ASSEMBLY, Compiler, Machine, Request
+from tilewright.targets.nvidia.capability import Capability, capability
+
+if TYPE_CHECKING:
+    from tilewright.passes.manager import Pass
+    from tilewright.targets.nvidia.driver.device import Device
+
+# Names the generated code: part of every cache key, so a change of code generation must change it.
+VERSION = "nvidia-1"
+TRIPLE = "nvptx64-nvidia-cuda"
+_LLVM_LEVEL = 3         # elementwise code needs the vectoriser's and the loop passes' clean-up (measured: R23's O3)
+
+
+class NvidiaTarget(Target):
+    """Code for GPUs of one compute capability (80, 90, "90a", ...).
+
+    `compiler` runs LLVM; by default that is a child process.  `assemble` False leaves the PTX to the driver.
+    `device` is the GPU that kernels are loaded onto; without one the target only compiles.
+    """
+
+    name = "nvidia"
+
+    def __init__(self, number: int | str | Capability = 90, compiler: Compiler | None = None,
+                 assemble: bool = True, device: Device | None = None) -> None:
+        self.capability = number if isinstance(number, Capability) else capability(number)
+        self._device = device
+        self._given_compiler = compiler
+        self._assemble = assemble
+
+    @computed
+    def _compiler(self) -> Compiler:
+        if self._given_compiler is not None:
+            return self._given_compiler
+        from tilewright.targets.llvm.client import CHILDREN
+        return CHILDREN
+
+    @property
+    def machine(self) -> Machine:
+        """How LLVM names the GPU."""
+        return Machine(TRIPLE, self.capability.cpu, f"+ptx{self.capability.ptx}", self._compiler.host().llvm)
+
+    def prepare(self) -> None:
+        self._compiler.prepare()
+
+    def import_compiler(self) -> None:
+        import tilewright.passes
+        import tilewright.targets.nvidia.generate  # noqa: F401
+
+    def key(self) -> str:
+        return f"{VERSION} {self.machine.key()}"
+
+    def passes(self, options: Options) -> Sequence[Pass]:
+        from tilewright import passes
+        return passes.standard(options.enable_fp_fusion)
+
+    def laid_out(self, module: Module, options: Options) -> Module:
+        """`module`, on which `passes` have run, with layouts and barriers."""
+        from tilewright.targets.nvidia.passes.lay_out import lay_out
+        from tilewright.targets.nvidia.passes.order import order
+        return order(lay_out(module, options.num_warps))
+
+    def compile(self, module: Module, options: Options) -> CodeObject:
+        from tilewright.ir.text import print_module
+        from tilewright.targets.nvidia.generate import generate
+        from tilewright.targets.nvidia.resources import check_options, check_shared
+        check_options(options)
+        laid_out = self.laid_out(module, options)
+        generated = generate(laid_out, self.capability, options.num_warps)
+        check_shared(generated.metadata["shared"], self.capability)
+        request = Request(generated.text, self.machine, ASSEMBLY, _LLVM_LEVEL, _LLVM_LEVEL)
+        ptx = self._compiler.compile(request, module.entry_name).decode()
+        texts = {"laid-out": print_module(laid_out), "llir": generated.text, "ptx": ptx}
+        code = CodeObject(self.name, module.entry_name, ptx.encode(), texts, {**generated.metadata, "binary": "ptx"})
+        return self._with_cubin(code, ptx, options) if self._assemble else code
+
+    def _with_cubin(self, code: CodeObject, ptx: str, options: Options) -> CodeObject:
+        from tilewright.targets.nvidia.assemble import assemble
+        limit = () if options.maxnreg is None else (f"--maxrregcount={options.maxnreg}",)
+        made = assemble(ptx, self.capability.cpu, code.name, limit)
+        if made is None:
+            return code
+        facts = {"binary": "cubin", "registers": made.registers, "spill_bytes": made.spill_bytes,
+                 "advisories": list(made.advisories)}
+        return replace(code, binary=made.binary, metadata={**code.metadata, **facts})
+
+    listings = ("sass",)
+
+    def listing(self, code: CodeObject, name: str) -> str:
+        if name not in self.listings:
+            raise KeyError(name)
+        if code.metadata["binary"] != "cubin":
+            raise CompilationError(f"{code.name} is PTX: SASS needs ptxas, from the CUDA toolkit or the wheel "
+                                   "nvidia-cuda-nvcc")
+        from tilewright.targets.nvidia.assemble import disassemble
+        return disassemble(code.binary)
+
+    @property
+    def device(self) -> Device:
+        """The GPU that kernels are loaded onto; RuntimeError if this target only compiles."""
+        if self._device is None:
+            raise RuntimeError(f"this target compiles for {self.capability.cpu} and has no GPU to load kernels onto")
+        return self._device
+
+    def load(self, code: CodeObject) -> LoadedKernel:
+        from tilewright.targets.nvidia.driver.kernel import CudaKernel
+        return CudaKernel(code, self.device)
+
+    def read(self, address: int, size: int) -> bytes:
+        return self.device.read(address, size)
+
+    def write(self, address: int, data: bytes) -> None:
+        self.device.write(address, data)
+
+    def copy(self, address: int, size: int) -> MemoryCopy:
+        return self.device.copy(address, size)
