@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from tilewright.locks import NO_FORK
 from tilewright.runtime.cache import Store
 from tilewright.version import VERSION
 
@@ -61,7 +62,8 @@ def sources_state(folder: Path = PACKAGE) -> str:
 
 def sources_hash(folder: Path = PACKAGE) -> str:
     """A hash of the sources' content."""
-    import hashlib  # loads a large library, and the hash is known already in nearly every process
+    with NO_FORK:
+        import hashlib  # loads a large library, and the hash is known already in nearly every process
     digest = hashlib.sha256()
     for path in sorted(Path(entry.path) for entry in sources(folder)):
         digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
