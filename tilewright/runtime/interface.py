@@ -16,7 +16,6 @@ from typing import Any, ClassVar, Protocol
 
 from tilewright.diagnostics import cut_own_frames
 
-
 _MODULES = sys.modules      # asked at every launch
 
 

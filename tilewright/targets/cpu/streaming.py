@@ -4,8 +4,8 @@ A plain store to memory that is not in a cache reads it first; a non-temporal on
 kernels up to 1.4 times as fast, within the caches up to twice as slow.  So a store streams only if all of this holds:
 the launch writes more than the caches keep (programs of the grid times bytes of the tile), every row of the tile is
 contiguous and starts at a cache line, no lane is masked, it stands in no loop (what is written again is wanted in the
-cache), nothing of the same argument is loaded, and the kernel is not so long that its code should not be doubled.  The host fences after a range of programs (metadata
-`nontemporal`), since such stores are not ordered among others.
+cache), nothing of the same argument is loaded, and the kernel is not so long that its code should not be doubled.  The
+host fences after a range of programs (metadata `nontemporal`), since such stores are not ordered among others.
 Tests: tests/targets/cpu/test_streaming.py.
 """
 
