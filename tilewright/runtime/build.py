@@ -19,10 +19,10 @@ from tilewright.diagnostics import TritonError
 from tilewright.frontend.dependencies import Dependencies
 from tilewright.language.function import SourceFunction
 from tilewright.language.options import Options, Signature
+from tilewright.locks import NO_FORK
 from tilewright.runtime.cache import Store
 from tilewright.runtime.hooks import Inspection
 from tilewright.runtime.key import Part, UncacheableError, kernel_parts, key_text
-from tilewright.runtime.locks import NO_FORK
 from tilewright.targets.base import CodeObject, Target
 
 if TYPE_CHECKING:
@@ -89,7 +89,8 @@ class Build:
         fields = self._stored(parts) if dump is None else None
         if fields is not None:
             return decode_code(fields, self.guards.functions)
-        from tilewright.compile import finish
+        with NO_FORK:
+            from tilewright.compile import finish
         code = finish(self.lowered.with_facts(disjoint, wide), self.target, check=self._check, dump=dump,
                       inspect=None if self._inspection is None else self._inspection.hook)
         self._keep(parts, {**encode_code(code, self.guards.functions), "made": b"%d" % time.time_ns()})

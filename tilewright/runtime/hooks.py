@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
+
+from tilewright.locks import ForkSafeLock
 
 Hook = Callable[..., Any]
 
@@ -101,7 +102,7 @@ class Hooks:
     """The hooks of this process."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
+        self._lock = ForkSafeLock()
         self._natives: weakref.WeakSet[Any] = weakref.WeakSet()
         self._chains = {name: HookChain(self._changed, reversed=name in ("launch_exit_hook", "kernel_load_end_hook"))
                         for name in CHAINS}

@@ -70,6 +70,8 @@ class Binding:
         self.registers: dict[str, Array] = {}
         self.known: dict[str, Array] = {}       # of registers that may be unwritten: which threads wrote them
 
+        self.marks: dict[str, Array] = {}       # of accumulators of wgmma: the commit that last wrote them, a thread
+
     # ---- errors
     def error(self, message: str) -> PtxSyntaxError:
         assert self.instruction is not None
@@ -83,6 +85,12 @@ class Binding:
             type = self.cta.program.function.registers[name]
             self.registers[name] = np.zeros(self.threads, register_dtype(type))
         return self.registers[name]
+
+    def flying(self, name: str) -> Array:
+        """The marks of an accumulator; -1 where no product writes it."""
+        if name not in self.marks:
+            self.marks[name] = np.full(self.threads, -1, np.int64)
+        return self.marks[name]
 
     # ---- reading
     def source(self, operand: Operand, type: str) -> Array:

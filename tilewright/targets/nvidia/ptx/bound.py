@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tilewright.targets.nvidia.ptx import wgmma
 from tilewright.targets.nvidia.ptx.binding import Control, Made, Mask, Step
 from tilewright.targets.nvidia.ptx.operands import Instruction
 from tilewright.targets.nvidia.ptx.program import registers_of, written_and_read
@@ -37,6 +38,7 @@ class Code:
         if cta.launch.checks.uninitialised:
             self.known = {name: np.zeros(cta.threads, bool) for name in program.suspects}
         cta.binding.known = self.known
+        self._mark_accumulators()
         for pc, instruction in enumerate(program.code):
             self._bind(pc, instruction)
         self.controls[size] = self._fall_off
@@ -45,6 +47,24 @@ class Code:
     def reset(self) -> None:
         for known in self.known.values():
             known[:] = False
+        for mark in self.cta.binding.marks.values():
+            mark[:] = -1
+
+    def _mark_accumulators(self) -> None:
+        """Registers that a wgmma writes, and those that they are moved to."""
+        code, bind = self.cta.program.code, self.cta.binding
+        for instruction in code:
+            if instruction.opcode.startswith("wgmma.mma_async"):
+                for name in written_and_read(instruction)[0]:
+                    bind.flying(name)
+        moves = [written_and_read(i) for i in code if i.family == "mov"] if bind.marks else []
+        grown = True
+        while grown:
+            grown = False
+            for writes, reads in moves:
+                if len(reads) == 1 and reads[0] in bind.marks and len(writes) == 1 and writes[0] not in bind.marks:
+                    bind.flying(writes[0])
+                    grown = True
 
     def _ends(self, size: int) -> list[int]:
         starts = set(self.cta.program.blocks)
@@ -68,7 +88,10 @@ class Code:
         if isinstance(made, Control):
             self.controls[pc] = self._watched_control(self._guarded_control(made, instruction), instruction)
             return
-        step = self._guarded(self._watched(made, instruction), instruction)
+        step = self._watched(made, instruction)
+        if bind.marks:
+            step = self._apart_from_products(step, instruction)
+        step = self._guarded(step, instruction)
         if defined and self.known:
             step = _before(step, [self.known[name] for name in defined if name in self.known])
         self.steps[pc] = step
@@ -110,6 +133,18 @@ class Code:
             return run(strand) if cta.admit(strand, chosen) else -1
 
         return guarded
+
+    def _apart_from_products(self, step: Step, instruction: Instruction) -> Step:
+        writes, reads = written_and_read(instruction)
+        check = wgmma.watch(self.cta.binding, instruction, reads, writes)
+        if check is None:
+            return step
+
+        def checked(on: Mask) -> None:
+            check(on)
+            step(on)
+
+        return checked
 
     # ---- registers that may be unwritten
     def _watch(self, names: list[str]) -> Step | None:
