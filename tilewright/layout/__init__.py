@@ -35,6 +35,7 @@ The files, from the ground up; each knows only those before it:
     families    blocked, coalesced, and `deal`, which makes all of them
     text        layouts from IR text
     mma         fragments of the tensor cores: accumulators and operands of mma.sync and wgmma
+    fragments   which registers each instruction of a dot takes
     shared      layouts of shared memory: row-major, swizzled, the hardware's swizzles, padded
     route       where each place of one layout finds its element in another
     access      the instructions between registers and shared memory, and their wavefronts

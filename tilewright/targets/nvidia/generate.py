@@ -113,8 +113,8 @@ def generate(module: Module, capability: Capability, num_warps: int) -> Generate
         "shared": kernel.shared_bytes, "capability": capability.name,
         "params": [{"name": n, "type": str(e), "bytes": e.bytes}
                    for n, e in zip(module.entry.param_names, elements, strict=True)],
-        "hidden": kernel.hidden_parameters, "tensor_maps": [], "asserts": kernel.messages.asserts,
-        "prints": kernel.messages.prints}
+        "whole_words": kernel.whole_words, "hidden": kernel.hidden_parameters, "tensor_maps": [],
+        "asserts": kernel.messages.asserts, "prints": kernel.messages.prints}
     return Generated(text, metadata)
 
 

@@ -63,6 +63,7 @@ class Kernel:
         self.uses: Mapping[Value, int] | None = None
         self.messages = Messages()
         self.shared_bytes = 0
+        self.whole_words = False        # some access takes the aligned word of 32 bits around its element
         self.run_block: Callable[[Block], None]
         self.formats: dict[str, int] = {}      # of `device_print`
         self.hidden_parameters: list[str] = []
