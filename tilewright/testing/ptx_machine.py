@@ -25,6 +25,7 @@ from tilewright.targets.nvidia import ptx as machine
 
 TARGET = NvidiaTarget(90, assemble=False)
 _STATUS_WORDS = 4
+_WORD = 4
 
 Array = np.ndarray[Any, Any]
 
@@ -56,10 +57,24 @@ def _pointer(pointer: Pointer) -> machine.Pointer:
     return machine.Pointer(data, pointer.address - pointer.low)
 
 
+def _in_whole_words(argument: Any) -> Any:
+    """An array with the bytes around it that share its first and last word of 4 bytes, as in a GPU's allocations."""
+    array, offset = (argument.array, argument.offset) if isinstance(argument, machine.Pointer) else (argument, 0)
+    if not isinstance(array, np.ndarray):
+        return argument
+    low, high = np.lib.array_utils.byte_bounds(array)
+    start, end = low & -_WORD, -(-high // _WORD) * _WORD
+    data = np.frombuffer(memoryview((ctypes.c_ubyte * (end - start)).from_address(start)), np.uint8)
+    data.flags.writeable = array.flags.writeable
+    return machine.Pointer(data, array.ctypes.data + offset - start)
+
+
 def launch(code: CodeObject, grid: Sequence[int], arguments: Sequence[Any],
            write: Callable[[str], object] | None = None, seed: int = 0) -> machine.Result:
     """Run compiled code; arguments are arrays, machine pointers, or the bits of numbers."""
     facts = code.metadata
+    if facts["whole_words"]:
+        arguments = [_in_whole_words(a) for a in arguments]
     given = [a if not isinstance(a, int) else a & ((1 << 8 * p["bytes"]) - 1)
              for a, p in zip(arguments, facts["params"], strict=True)]
     status = np.zeros(_STATUS_WORDS, np.int64)

@@ -181,13 +181,14 @@ def _loop(kernel: Kernel, op: Op, pointer: LlvmValue, element: Scalar,
           update: Callable[[LlvmValue], LlvmValue]) -> LlvmValue:
     """Swap `update(old)` in until no other thread comes between; the old element.
 
-    A byte is changed within its word of 32 bits, whose other bytes stay.
+    A byte is changed within its word of 32 bits, whose other bytes stay; memory is allocated in whole words.
     """
     code = kernel.code
     word = Type(f"i{max(32, element.bits)}") if element.bits != 16 else Type("i16")
     bits = Type(f"i{element.bits}")
     address, shift = pointer, None
     if element.bits == 8:
+        kernel.whole_words = True
         number = code.cast("ptrtoint", pointer, I64)
         byte = code.cast("trunc", code.op("and", number, constant(I64, 3)), I32)
         shift = code.op("shl", byte, constant(I32, 3))

@@ -41,6 +41,7 @@ def device_print(kernel: Kernel, op: Op) -> None:
 
 def _print_value(kernel: Kernel, op: Op, value: Value, label: str, signed: bool) -> None:
     code, element = kernel.code, element_of(value.type)
+    signed = signed and not op.attrs["hex"]
     form = _form(element, op.attrs["hex"], signed)
     if not isinstance(value.type, Tile):
         shown = _shown(kernel, kernel.scalar(value), element, signed)

@@ -56,12 +56,14 @@ class Kernel:
         self.code = code
         self.capability = capability
         self.axis = Axis(module)
+        self.likely_axis = Axis(module, ranges=self.axis.ranges, optimistic=True)
         self.alias = Alias(module)
         self.indices = index_values(module)
         self.written: frozenset[Value] = frozenset()
         self.uses: Mapping[Value, int] | None = None
         self.messages = Messages()
         self.shared_bytes = 0
+        self.whole_words = False        # some access takes the aligned word of 32 bits around its element
         self.run_block: Callable[[Block], None]
         self.formats: dict[str, int] = {}      # of `device_print`
         self.hidden_parameters: list[str] = []

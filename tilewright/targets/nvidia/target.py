@@ -16,6 +16,7 @@ Before: tile IR fresh from the frontend.  After: a `CodeObject` for one compute 
                          words that host and device see; a failed assertion puts its number, counted from 1, into word
                          0 and its program's index along x, y, z into words 1 to 3, and the program ends
         tensor_maps      descriptors that become CUtensorMap parameters (none yet)
+        whole_words      whether an access may take the aligned 4 bytes around its element (atomics on bytes)
         asserts          message and location of each `device_assert`, in the order of their numbers
         prints           what each `device_print` prints; the text itself comes from the device's printf
         registers, spill_bytes, advisories    what ptxas says
@@ -99,7 +100,7 @@ class NvidiaTarget(Target):
         with NO_FORK:
             from tilewright.targets.nvidia.passes.lay_out import lay_out
             from tilewright.targets.nvidia.passes.order import order
-        return order(lay_out(module, options.num_warps))
+        return order(lay_out(module, options.num_warps, self.capability))
 
     def compile(self, module: Module, options: Options) -> CodeObject:
         with NO_FORK:
