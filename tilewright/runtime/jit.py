@@ -91,7 +91,7 @@ class JITFunction(DescribedFunction, KernelInterface):
         self._lock = ForkSafeLock()
         self._native: NativeLauncher | None = None
         self._is_used_again = False
-        self._is_read = graph_test()        # asked at every launch; it never changes, since Dynamo guards it
+        self._is_read = graph_test()        # asked at every launch; it seldom changes, since Dynamo guards it
         self.pre_run_hooks: list[Callable[..., Any]] = []
         self._bind: Callable[[JITFunction, Any], Callable[..., CompiledKernel | None]] = _bind_in_python
 
@@ -217,6 +217,7 @@ class JITFunction(DescribedFunction, KernelInterface):
                                 *knobs.overrides_variable())
         HOOKS.watch(native)
         self._bind = native.bind
+        self._is_read = graph_test()        # torch may have come since: its own test is the cheapest
         return native
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], Mapping[str, Any]]:

@@ -1,99 +1,96 @@
-"""Conversions between layouts, carried out on the PTX machine: every kind of plan, every element size."""
+"""Conversions carried out: random layouts, each plan compiled to PTX and executed by the PTX machine."""
+
+import random
 
 import numpy as np
 import pytest
 
-from tests.conform.modules import Kernel, ptr
-from tilewright.ir.build import make_op
-from tilewright.ir.node import Block, Function, Module, Op, Value
-from tilewright.ir.ops import Stage
-from tilewright.ir.types import F16, F32, F64, I1, I8, I16, I32, I64, Tile, storage_dtype
-from tilewright.ir.verify import verify
-from tilewright.layout import Layout, coalesced
+from tests.layout.random_layouts import random_layout, random_shape
+from tilewright.ir.parse import parse_module
+from tilewright.ir.types import F16, F32, F64, I8
+from tilewright.layout.families import coalesced
+from tilewright.layout.linear import Layout
+from tilewright.layout.mma import accumulator, operand
 from tilewright.layout.plan import Kind, plan
-from tilewright.targets.base import CodeObject
+from tilewright.targets.llvm.client import CHILDREN
 from tilewright.targets.llvm.machine import ASSEMBLY, Request
+from tilewright.targets.nvidia import ptx as machine
+from tilewright.targets.nvidia.capability import capability
 from tilewright.targets.nvidia.generate import generate
-from tilewright.testing import ptx_machine
+from tilewright.targets.nvidia.target import NvidiaTarget
 
-SHAPE = (16, 32)
-WARPS = 2
-LAYOUTS = {
-    "rows": coalesced(SHAPE, 4, WARPS),
-    "columns": coalesced(SHAPE, 4, WARPS, (0, 1)),
-    "single": coalesced(SHAPE, 1, WARPS),
-    "replicated": Layout.of(SHAPE, register=(1, 2, 4, 8, 16), lane=(32, 64, 128, 256, 0), warp=(0,)),
-    "fragment": Layout.of(SHAPE, register=(1, 256, 8), lane=(2, 4, 32, 64, 128), warp=(16,)),
-    "swapped": Layout.of(SHAPE, register=(256, 8, 1), lane=(32, 64, 128, 2, 4), warp=(16,)),
-    "mixed": Layout.of(SHAPE, register=(1, 2, 4), lane=(8 ^ 1, 16, 32, 64, 128), warp=(256,)),
-    "straight": Layout.of(SHAPE, register=(1, 2, 4), lane=(8, 16, 32, 64, 128), warp=(256,)),
-}
-
-
-def module(element, source, target):
-    """x, read in layout `source` and converted to `target`, stored; with its pointers in both."""
-    k = Kernel()
-    params = [Value(ptr(element), "x"), Value(ptr(element), "out")]
-
-    def pointers(base, layout):
-        flat = Layout((SHAPE[0] * SHAPE[1],), layout.inputs)
-        iota = _emit(k, "iota", [], {"start": 0, "end": flat.numel}, Tile(flat.shape, I32, flat))
-        index = _emit(k, "reshape", [iota], {"shape": SHAPE}, Tile(SHAPE, I32, layout))
-        tiles = _emit(k, "splat", [base], {"shape": SHAPE}, Tile(SHAPE, base.type, layout))
-        return _emit(k, "ptr_add", [tiles, index], {}, Tile(SHAPE, base.type, layout))
-
-    with k.block() as ops:
-        where = pointers(params[0], source)
-        x = k.append(_retyped(make_op("load", [where]), Tile(SHAPE, element, source)))[0]
-        y = k.append(make_op("convert", [x], {"to": Tile(SHAPE, element, target)}))[0]
-        k.append(make_op("store", [pointers(params[1], target), y]))
-        k.append(make_op("return", ()))
-    return Module("k", {"k": Function("k", ("x", "out"), Block(tuple(params), tuple(ops)))})
+TEXT = """module @k [disjoint]
+func @k(%x: ptr<{element}> [divisible_by = 16], %out: ptr<{element}> [divisible_by = 16]) {{
+  %i = iota [start = 0, end = {count}] : tile<{count}xi32, {flat_src}>
+  %s = splat %x [shape = ({count})] : tile<{count}xptr<{element}>, {flat_src}>
+  %p = ptr_add %s, %i : tile<{count}xptr<{element}>, {flat_src}>
+  %v = load %p : tile<{count}x{element}, {flat_src}>
+  %w = convert %v [to = tile<{count}x{element}, {flat_dst}>] : tile<{count}x{element}, {flat_dst}>
+  %j = iota [start = 0, end = {count}] : tile<{count}xi32, {flat_dst}>
+  %t = splat %out [shape = ({count})] : tile<{count}xptr<{element}>, {flat_dst}>
+  %q = ptr_add %t, %j : tile<{count}xptr<{element}>, {flat_dst}>
+  store %q, %w
+  return
+}}
+"""
+ITEMS = {1: I8, 2: F16, 4: F32, 8: F64}
 
 
-def _retyped(op, *types):
-    return Op(op.row, op.operands, [Value(t) for t in types], op.attrs, op.regions)
+def flat(layout):
+    """The same layout of the tile as one row."""
+    return Layout((layout.numel,), layout.inputs)
 
 
-def _emit(k, name, operands, attrs, result):
-    plain = [Value(Tile(v.type.shape, v.type.element) if isinstance(v.type, Tile) else v.type) for v in operands]
-    op = make_op(name, plain, attrs)
-    return k.append(Op(op.row, operands, [Value(result)], op.attrs))[0]
+def carried_out(src, dst, item, cap=90):
+    """Load in one layout, convert, store in the other: every element must come back; gives the PTX."""
+    element, warps = ITEMS[item], src.size("warp")
+    module = parse_module(TEXT.format(element=element, count=src.numel, flat_src=flat(src), flat_dst=flat(dst)))
+    made = generate(module, capability(cap), warps)
+    target = NvidiaTarget(cap, assemble=False)
+    ptx = CHILDREN.compile(Request(made.text, target.machine, ASSEMBLY, 3, 3), "k").decode()
+    values = np.random.default_rng(0).integers(0, 256, src.numel * item, np.uint8)
+    out = np.zeros_like(values)
+    machine.run(ptx, "k", (1,), 32 * warps, [values, out], shared_bytes=made.metadata["shared"])
+    np.testing.assert_array_equal(out, values)
+    return ptx
 
 
-def run(element, source, target):
-    m = module(element, source, target)
-    verify(m, Stage.LAID_OUT)
-    made = generate(m, ptx_machine.TARGET.capability, WARPS)
-    compiler = ptx_machine.TARGET._compiler
-    text = compiler.compile(Request(made.text, ptx_machine.TARGET.machine, ASSEMBLY, 3, 3), "k").decode()
-    dtype = storage_dtype(element)
-    count = SHAPE[0] * SHAPE[1]
-    x = (np.arange(count) % 2 == 0) if dtype == np.bool_ else np.random.default_rng(3).integers(
-        0, 256, count * dtype.itemsize, np.uint8).view(dtype)
-    x = np.nan_to_num(x) if dtype.kind == "f" else x
-    out = np.zeros_like(x)
-    ptx_machine.launch(CodeObject("nvidia", "k", b"", {"ptx": text}, made.metadata), (1, 1, 1), [x, out])
-    return x, out
+@pytest.mark.parametrize("seed", range(40))
+def test_random_layouts(seed):
+    rng = random.Random(seed)
+    shape, warps, item = random_shape(rng, rng.randint(4, 10)), rng.choice([0, 1, 2]), rng.choice([1, 2, 4, 8])
+    src = random_layout(rng, shape, warps, seed % 2 == 0)
+    dst = random_layout(rng, shape, warps, seed % 3 == 0)
+    if seed % 4 == 1:       # inside a warp
+        rows = list(dst.bases("register") + dst.bases("lane"))
+        dst = src.with_bases(lane=src.bases("lane")[::-1]) if rows else dst
+    if seed % 8 == 3:       # inside a thread
+        dst = src.with_bases(register=src.bases("register")[::-1])
+    carried_out(src, dst, item)
 
 
-PAIRS = [(a, b) for a in LAYOUTS for b in LAYOUTS if a != b]
+@pytest.mark.parametrize("seed", range(2))
+def test_every_kind_of_plan(seed):
+    src = coalesced((64, 32), 4, 4)
+    kinds = {plan(src, dst, 4).kind: dst for dst in (
+        src, src.with_bases(register=src.bases("register")[::-1]), src.with_bases(lane=src.bases("lane")[::-1]),
+        src.with_bases(lane=src.bases("warp") + src.bases("lane")[2:], warp=src.bases("lane")[:2]))}
+    assert set(kinds) == set(Kind)
+    for dst in kinds.values():
+        carried_out(src, dst, 4)
 
 
-@pytest.mark.parametrize("source, target", PAIRS)
-def test_all_pairs(source, target):
-    x, out = run(F32, LAYOUTS[source], LAYOUTS[target])
-    np.testing.assert_array_equal(out, x)
+def test_operands_are_read_by_ldmatrix():
+    memory = coalesced((64, 32), 8, 4)
+    for which, order in (("A", (64, 32)), ("B", (32, 64))):
+        src = coalesced(order, 8, 4)
+        ptx = carried_out(src, operand(which, order, 2, (2, 2)), 2)
+        assert "ldmatrix.sync.aligned.m8n8.x4" in ptx or "ld.shared" in ptx
+    carried_out(accumulator((64, 32), (2, 2)), memory, 2)
 
 
-@pytest.mark.parametrize("element", [I1, I8, I16, F16, I64, F64], ids=str)
-@pytest.mark.parametrize("source, target", [("rows", "columns"), ("fragment", "swapped"), ("straight", "mixed"),
-                                            ("replicated", "rows")])
-def test_element_sizes(element, source, target):
-    x, out = run(element, LAYOUTS[source], LAYOUTS[target])
-    np.testing.assert_array_equal(out, x)
-
-
-def test_the_pairs_need_every_kind():
-    kinds = {plan(LAYOUTS[a], LAYOUTS[b], 4, matrix=False).kind for a, b in PAIRS}
-    assert {Kind.SHUFFLE, Kind.SHARED} <= kinds
+def test_before_stmatrix():
+    """sm_80 has ldmatrix alone."""
+    acc = accumulator((64, 64), (2, 2))
+    ptx = carried_out(acc, coalesced((64, 64), 8, 4), 2, 80)
+    assert "stmatrix" not in ptx

@@ -268,20 +268,32 @@ class Walker:
         `fused` tiles are computed in it and then live in scratch; `emit` must visit every element (`iterate`, or
         `visit` at each group).  Returns what `emit` returns.
         """
+        self._fused = {v: self.kernel.new_buffer(v.type) for v in fused}
+
+        def write() -> Sequence[LlvmValue]:
+            return self._tested_nest(sources, shape, emit, also, versions, narrow, splits, streams)
+
+        results = self.code.outline(write) if self.plan.is_large else write()
+        for value, buffer in self._fused.items():
+            self.own(value, buffer)
+        self._fused = {}
+        return tuple(self.code.export(r) for r in results)
+
+    def _tested_nest(self, sources: Sequence[Value], shape: tuple[int, ...],
+                     emit: Callable[[Nest], Sequence[LlvmValue]], also: Sequence[Op], versions: bool, narrow: bool,
+                     splits: bool, streams: Callable[[Facts], LlvmValue | None]) -> Sequence[LlvmValue]:
+        """The tests of what a nest accesses, and the nest."""
         ops = self.virtual_ops(sources)
         self.test([*ops, *also])
-        self._fused = {v: self.kernel.new_buffer(v.type) for v in fused}
         width = self.kernel.lanes_for(any(_is_wide(op) for op in ops) or any(_wide_type(v) for v in sources))
 
         if narrow:
             width = max(width, self.kernel.vector_bits // (8 * element_of(sources[0].type).bytes))
-        choice = Versions(self.kernel, self.aliases, sources, ops, also, shape, width, unrolling(ops),
+        choice = Versions(self.kernel, self.aliases, sources, ops, also, shape, width,
+                          1 if self.plan.is_large else unrolling(ops),
                           bool(self._fused), emit, streams, self.ahead.loads(ops, self._root))
         with self.code.scope():
             results = choice.write(splits) if versions else choice.plain()
-        for value, buffer in self._fused.items():
-            self.own(value, buffer)
-        self._fused = {}
         return tuple(self.code.export(r) for r in results)
 
     def test(self, ops: Sequence[Op]) -> None:

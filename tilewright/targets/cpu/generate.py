@@ -59,7 +59,7 @@ def generate(module: Module, isa: Isa, vector_bits: int, check_bounds: bool = Tr
     code = Code(writer, entry, [("slots", PTR), ("first", I64), ("last", I64), ("context", PTR)])
     kernel = Kernel(module, code, vector_bits)
     if line_info:
-        kernel.lines = LineTable(code, module.entry_name, module.entry.loc)
+        kernel.lines = code.line_table = LineTable(code, module.entry_name, module.entry.loc)
     _bind_arguments(kernel)
     body = module.entry.body
     aliases = Aliases(module)

@@ -1,150 +1,213 @@
-"""Layout conversions, as `layout.plan` plans them: a renaming, selects, shuffles, or a trip through shared memory.
+"""Carrying out what `layout.plan` decides: a tile's registers in another layout.
 
-Plans are data: register numbers and offsets that are constants, xored with images of the thread's lane and warp bits.
-What depends on the thread becomes selects of registers, computed lanes, computed addresses.
-Before: two layouts of one tile.  After: the result's registers.  Tests: tests/targets/nvidia/test_conversion.py.
+Register numbers, lanes and offsets that depend on the thread are xors of constants with images of its lane and warp
+bits.  A register chosen by the thread is found by one row of selects for each bit that may differ.  A trip through
+shared memory stores and loads in the vectors or matrices of its plan, between barriers.
+Before: a `convert` of laid-out IR.  After: its result is bound.  Tests: tests/targets/nvidia/test_conversion.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from tilewright.ir.layout_rules import layout_of
 from tilewright.ir.node import Op
 from tilewright.ir.types import Element, element_of
-from tilewright.layout import Layout
-from tilewright.layout.access import Access
-from tilewright.layout.linear import LANE, REGISTER, WARP, Bases
+from tilewright.layout import f2
+from tilewright.layout.access import Access, Form
+from tilewright.layout.linear import LANE, REGISTER, WARP, Layout
 from tilewright.layout.plan import Plan, plan
-from tilewright.layout.shuffle import Moves, Round, Shuffles
-from tilewright.targets.llvm import convert as element_types
-from tilewright.targets.llvm.types import I32, constant
+from tilewright.layout.shuffle import Moves, Shuffles
+from tilewright.targets.llvm.types import I32, I64, constant
 from tilewright.targets.llvm.types import Value as LlvmValue
-from tilewright.targets.nvidia.access import Words, shared_address
-from tilewright.targets.nvidia.emit.code import LANE_BITS
-from tilewright.targets.nvidia.partial import shuffle
-from tilewright.targets.nvidia.rearrange import by_renaming
-from tilewright.targets.nvidia.state import Kernel
+from tilewright.targets.nvidia.access import Words, as_bits, from_bits
+from tilewright.targets.nvidia.emit.code import ALL_LANES, LANE_BITS
+from tilewright.targets.nvidia.state import Kernel, Registers
 
-# More than this is moved in pieces, as far as the layouts allow, so that scratch does not limit how many programs fit.
-SCRATCH_LIMIT = 48 << 10
+_MATRICES = {Form.MATRIX: "", Form.TRANSPOSED: ".trans"}
+_WIDE = 8       # bytes of an element that takes two shuffles
 
 
 def convert(kernel: Kernel, op: Op) -> None:
-    """A `convert` op."""
-    if by_renaming(kernel, op):
-        return
-    have, want, element = layout_of(op.operands[0]), layout_of(op.result), element_of(op.result.type)
-    kernel.bind(op.result, _Conversion(kernel, element).carry_out(
-        plan(have, want, element.bytes, matrix=False, scratch_limit=SCRATCH_LIMIT), kernel.registers(op.operands[0])))
+    """A `convert`."""
+    source, result = op.operands[0], op.result
+    element = element_of(source.type)
+    way = plan_of(kernel, layout_of(source), layout_of(result), element)
+    kernel.bind(result, converted(kernel, way, kernel.registers(source), element))
 
 
-@dataclass(frozen=True)
-class _Conversion:
-    kernel: Kernel
-    element: Element
+def plan_of(kernel: Kernel, src: Layout, dst: Layout, element: Element) -> Plan:
+    """The plan of a conversion on this GPU."""
+    return plan(src, dst, element.bytes, stores=kernel.capability.stmatrix,
+                scratch_limit=kernel.capability.shared_bytes)
 
-    def carry_out(self, how: Plan, source: Sequence[LlvmValue]) -> list[LlvmValue]:
-        """The registers of the result."""
-        if how.moves is not None:
-            return self._moved(how.moves, source)
-        if how.shuffles is not None:
-            return self._shuffled(how.shuffles, source, how.dst)
-        if how.trip is None:
-            return list(source)
-        result: list[LlvmValue | None] = [None] * how.dst.size(REGISTER)
-        base = self.kernel.scratch(how.scratch_bytes)
-        for piece in how.pieces:
-            part = [source[r] for r in piece.take]
-            if how.trip.spread is not None:
-                part = self._moved(how.trip.spread, part)
-            self.kernel.code.barrier()
-            self._store(how.trip.store, base, part)
-            self.kernel.code.barrier()
-            for register, value in zip(piece.put, self._load(how.trip.load, base), strict=True):
-                result[register] = value
-        return [v for v in result if v is not None]
 
-    # --- inside a thread
+def converted(kernel: Kernel, way: Plan, registers: Registers, element: Element) -> Registers:
+    """The registers of the destination of `way`."""
+    if way.moves is not None:
+        return _moved(kernel, way.moves, registers)
+    if way.shuffles is not None:
+        return _shuffled(kernel, way.shuffles, registers, way.dst.size(REGISTER), element)
+    if way.trip is None:
+        return registers
+    found: list[LlvmValue | None] = [None] * way.dst.size(REGISTER)
+    for piece in way.pieces:
+        base = kernel.scratch(way.trip.scratch_bytes)
+        kernel.code.barrier()
+        stored(kernel, way, base, tuple(registers[r] for r in piece.take), element)
+        kernel.code.barrier()
+        loads = Loads(kernel, way.trip.load, base, element)
+        for to, copy in zip(piece.put, way.trip.load.copies, strict=True):
+            found[to] = loads.with_register(copy)[copy]
+    return tuple(v for v in found if v is not None)
 
-    def _moved(self, moves: Moves, source: Sequence[LlvmValue]) -> list[LlvmValue]:
-        turned = self._turned(source, moves.by_lane, moves.by_warp)
-        return [turned[r] for r in moves.take]
 
-    def _turned(self, registers: Sequence[LlvmValue], by_lane: Bases, by_warp: Bases) -> list[LlvmValue]:
-        """Register r ^ x in the place of r, x being the image of the thread's lane and warp bits."""
-        code = self.kernel.code
-        flags: dict[int, LlvmValue] = {}
-        for bit, image in [*enumerate(by_lane), *((LANE_BITS + i, b) for i, b in enumerate(by_warp))]:
-            if image:
-                flag = code.icmp("ne", code.op("and", code.tid, constant(I32, 1 << bit)), constant(I32, 0))
-                flags[image] = code.op("xor", flags[image], flag) if image in flags else flag
-        values = list(registers)
-        for image, flag in flags.items():
-            values = [v if v == values[r ^ image] else code.select(flag, values[r ^ image], v)
-                      for r, v in enumerate(values)]
-        return values
+# --- inside a thread
 
-    # --- inside a warp
 
-    def _shuffled(self, plan: Shuffles, source: Sequence[LlvmValue], dst: Layout) -> list[LlvmValue]:
-        sent = self._turned(source, plan.take_by_lane, plan.take_by_warp)
-        nothing = LlvmValue(element_types.register_type(self.element), "poison")
-        received = [nothing] * dst.size(REGISTER)
-        for one in plan.rounds:
-            for register, value in zip(one.put, self._round(plan, one, [sent[r] for r in one.take]), strict=True):
-                received[register] = value
-        placed = self._turned(received, plan.put_by_lane, ())
-        return [placed[r] for r in plan.copies]
+def _by_thread(kernel: Kernel, by_lane: Sequence[int], by_warp: Sequence[int], scale: int = 1) -> LlvmValue:
+    """The xor of the images of this thread's lane and warp bits, times `scale` (a power of two)."""
+    lanes = (*by_lane, *(0,) * (LANE_BITS - len(by_lane)))
+    return kernel.code.of_thread(tuple(b * scale for b in (*lanes, *by_warp)))
 
-    def _round(self, plan: Shuffles, one: Round, values: Sequence[LlvmValue]) -> list[LlvmValue]:
-        """What arrives; elements that travel together are packed into one word."""
-        if not one.moves:
-            return list(values)
-        words = Words(self.element, len(values))
-        packed = words.pack(self.kernel, values) if len(values) > 1 else list(values)
-        return self._unpacked(words, [self._sent(plan, one, w) for w in packed])
 
-    def _unpacked(self, words: Words, packed: list[LlvmValue]) -> list[LlvmValue]:
-        return words.unpack(self.kernel, packed) if words.count > 1 else packed
+def _xored(kernel: Kernel, registers: Registers, number: LlvmValue, may: int) -> Registers:
+    """Register r of the result is register r ^ `number`, a number of this thread in which only bits of `may` are set.
+    """
+    code = kernel.code
+    for bit in f2.bits_of(may):
+        is_set = code.icmp("ne", code.op("and", number, constant(I32, 1 << bit)), constant(I32, 0))
+        registers = tuple(_either(kernel, is_set, registers[r ^ 1 << bit], v) for r, v in enumerate(registers))
+    return registers
 
-    def _sent(self, plan: Shuffles, one: Round, value: LlvmValue) -> LlvmValue:
-        if plan.butterfly:
-            return shuffle(self.kernel, "shuffle_xor", value, constant(I32, one.lane))
-        code = self.kernel.code
-        lane = code.combine(code.tid, self._thread_bases(plan.from_by_lane, plan.from_by_warp))
-        return shuffle(self.kernel, "shuffle_from", value, code.op("xor", lane, constant(I32, one.lane)))
 
-    @staticmethod
-    def _thread_bases(by_lane: Bases, by_warp: Bases) -> tuple[int, ...]:
-        return (*by_lane, *(0,) * (LANE_BITS - len(by_lane)), *by_warp)
+def _either(kernel: Kernel, condition: LlvmValue, a: LlvmValue, b: LlvmValue) -> LlvmValue:
+    return a if a == b else kernel.code.select(condition, a, b)
 
-    # --- through shared memory
 
-    def _addresses(self, access: Access, base: LlvmValue) -> Mapping[int, LlvmValue]:
-        """The address of each offset that a step has."""
-        code = self.kernel.code
-        thread = code.combine(code.tid, self._thread_bases(access.by_lane, access.by_warp))
-        return {step.offset: shared_address(self.kernel, base, code.op("xor", thread, constant(I32, step.offset)),
-                                            self.element.bytes) for step in access.steps}
+def _union(*columns: Sequence[int]) -> int:
+    total = 0
+    for each in columns:
+        for b in each:
+            total |= b
+    return total
 
-    def _store(self, access: Access, base: LlvmValue, values: Sequence[LlvmValue]) -> None:
-        addresses = self._addresses(access, base)
-        guard = self.kernel.code.thread_flag({LANE: access.idle_lanes, WARP: access.idle_warps})
-        for step in access.steps:
-            words = Words(self.element, len(step.registers))
-            packed = words.pack(self.kernel, [values[r] for r in step.registers])
-            self.kernel.code.machine("st", [], [addresses[step.offset], *packed], guard=guard, space=".shared",
-                                     hints="", vector=words.vector, kind=words.kind)
 
-    def _load(self, access: Access, base: LlvmValue) -> list[LlvmValue]:
-        addresses = self._addresses(access, base)
-        found: dict[int, LlvmValue] = {}
-        for step in access.steps:
-            words = Words(self.element, len(step.registers))
-            read = self.kernel.code.machine("ld", [words.word] * words.number, [addresses[step.offset]], how="",
-                                            space=".shared", hints="", vector=words.vector, kind=words.kind)
-            found.update(zip(step.registers, words.unpack(self.kernel, read), strict=True))
-        return [found[r] for r in access.copies]
+def _moved(kernel: Kernel, moves: Moves, registers: Registers) -> Registers:
+    may = _union(moves.by_lane, moves.by_warp)
+    if may:
+        registers = _xored(kernel, registers, _by_thread(kernel, moves.by_lane, moves.by_warp), may)
+    return tuple(registers[r] for r in moves.take)
 
+
+# --- inside a warp
+
+
+def _shuffled(kernel: Kernel, way: Shuffles, registers: Registers, count: int, element: Element) -> Registers:
+    may = _union(way.take_by_lane, way.take_by_warp)
+    if may:
+        registers = _xored(kernel, registers, _by_thread(kernel, way.take_by_lane, way.take_by_warp), may)
+    found = list(registers[:1] * count)
+    for r in way.rounds:
+        sent = [registers[t] for t in r.take]
+        for to, value in zip(r.put, _sent(kernel, way, r.lane, sent, element) if r.moves else sent, strict=True):
+            found[to] = value
+    put = _union(way.put_by_lane)
+    filled = _xored(kernel, tuple(found), _by_thread(kernel, way.put_by_lane, ()), put) if put else found
+    return tuple(filled[c] for c in way.copies)
+
+
+def _sent(kernel: Kernel, way: Shuffles, lane: int, values: Sequence[LlvmValue], element: Element) -> list[LlvmValue]:
+    """What each lane receives when all send `values`, 32 bits or one element of 64 together."""
+    code = kernel.code
+    if element.bytes == _WIDE:
+        (value,) = values
+        bits = as_bits(kernel, value, I64)
+        halves = [code.cast("trunc", code.op("lshr", bits, constant(I64, s)), I32) for s in (0, 32)]
+        low, high = (code.cast("zext", _exchanged(kernel, way, lane, h), I64) for h in halves)
+        return [from_bits(kernel, code.op("or", low, code.op("shl", high, constant(I64, 32))), element)]
+    words = Words(element, len(values))
+    (word,) = words.pack(kernel, values)
+    received = _exchanged(kernel, way, lane, code.cast("zext", word, I32))
+    return words.unpack(kernel, [code.cast("trunc", received, words.word)])
+
+
+def _exchanged(kernel: Kernel, way: Shuffles, lane: int, word: LlvmValue) -> LlvmValue:
+    code = kernel.code
+    everybody, last = constant(I32, ALL_LANES), constant(I32, 31)
+    if way.butterfly:
+        return code.machine("shuffle_xor", [I32], [everybody, word, constant(I32, lane), last])[0]
+    peer = code.op("xor", _by_thread(kernel, way.from_by_lane, way.from_by_warp), constant(I32, lane))
+    return code.machine("shuffle_from", [I32], [everybody, word, peer, last])[0]
+
+
+# --- through shared memory
+
+
+def _addresses(kernel: Kernel, access: Access, base: LlvmValue, element: Element) -> list[LlvmValue]:
+    """This thread's address in each step."""
+    code = kernel.code
+    place = _by_thread(kernel, access.by_lane, access.by_warp, element.bytes)
+    moved = _union(access.by_lane, access.by_warp) * element.bytes
+    found = []
+    for step in access.steps:
+        offset = step.offset * element.bytes
+        if offset & moved:
+            found.append(code.op("add", base, code.op("xor", place, constant(I32, offset))))
+        else:
+            start = code.op("add", base, place)
+            found.append(code.op("add", start, constant(I32, offset)) if offset else start)
+    return found
+
+
+def _words(access: Access, element: Element) -> Words:
+    """How the registers of one instruction travel."""
+    return Words(element, access.width if access.form is Form.VECTOR else len(access.steps[0].registers))
+
+
+def stored(kernel: Kernel, way: Plan, base: LlvmValue, registers: Registers, element: Element) -> None:
+    """The store of a trip (of one piece), without barriers."""
+    assert way.trip is not None
+    if way.trip.spread is not None:
+        registers = _moved(kernel, way.trip.spread, registers)
+    access = way.trip.store
+    guard = kernel.code.thread_flag({LANE: access.idle_lanes, WARP: access.idle_warps})
+    words = _words(access, element)
+    for step, address in zip(access.steps, _addresses(kernel, access, base, element), strict=True):
+        packed = words.pack(kernel, [registers[r] for r in step.registers])
+        if access.form is Form.VECTOR:
+            kernel.code.machine("st", [], [address, *packed], guard=guard, space=".shared", hints="",
+                                vector=words.vector, kind=words.kind)
+        else:
+            kernel.code.machine("stmatrix", [], [address, *packed], guard=guard, count=str(access.width),
+                                trans=_MATRICES[access.form])
+
+
+class Loads:
+    """The loads of a trip, each written when one of its registers is first asked for."""
+
+    def __init__(self, kernel: Kernel, access: Access, base: LlvmValue, element: Element) -> None:
+        self._kernel, self._access = kernel, access
+        self._words = _words(access, element)
+        self._addresses = _addresses(kernel, access, base, element)
+        self._step_of = {r: k for k, step in enumerate(access.steps) for r in step.registers}
+        self._loaded: dict[int, Mapping[int, LlvmValue]] = {}
+
+    def with_register(self, register: int) -> Mapping[int, LlvmValue]:
+        """What the load that brings `register` brings, by register."""
+        at = self._step_of[self._access.copies[register]]
+        if at not in self._loaded:
+            self._loaded[at] = self._load(at)
+        found = self._loaded[at]
+        return {**found, register: found[self._access.copies[register]]}
+
+    def _load(self, at: int) -> Mapping[int, LlvmValue]:
+        access, words, code = self._access, self._words, self._kernel.code
+        results = [words.word] * words.number
+        if access.form is Form.VECTOR:
+            loaded = code.machine("ld", results, [self._addresses[at]], how="", space=".shared", hints="",
+                                  vector=words.vector, kind=words.kind)
+        else:
+            loaded = code.machine("ldmatrix", results, [self._addresses[at]], count=str(access.width),
+                                  trans=_MATRICES[access.form])
+        return dict(zip(access.steps[at].registers, words.unpack(self._kernel, loaded), strict=True))

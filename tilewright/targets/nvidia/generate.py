@@ -21,7 +21,7 @@ from tilewright.targets.llvm import convert
 from tilewright.targets.llvm.isa import Isa
 from tilewright.targets.llvm.text import ModuleWriter
 from tilewright.targets.llvm.types import I64, Type, constant, zero
-from tilewright.targets.nvidia import access, atomic, control, conversion, debug, dot, order, rearrange, reduce, scan
+from tilewright.targets.nvidia import access, atomic, control, conversion, debug, matrix, order, rearrange, reduce, scan
 from tilewright.targets.nvidia.capability import Capability
 from tilewright.targets.nvidia.elementwise import bind_wide, elementwise
 from tilewright.targets.nvidia.emit.code import Code
@@ -62,7 +62,7 @@ HANDLERS: Mapping[str, Handler] = {
     "cat": rearrange.cat, "slice": rearrange.slice_, "gather": rearrange.gather,
     "load": access.load, "store": access.store, "barrier": lambda kernel, op: kernel.code.barrier(),
     "reduce": reduce.reduce, "scan": scan.scan, "map": reduce.map_elements, "sort": order.sort,
-    "dot": dot.dot,
+    "dot": matrix.dot,
     "histogram": order.histogram, "atomic_rmw": atomic.atomic, "atomic_cas": atomic.atomic,
     "for": control.lower_for, "while": control.lower_while, "if": control.lower_if,
     "device_print": debug.device_print, "device_assert": debug.device_assert,
