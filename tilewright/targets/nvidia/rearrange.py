@@ -3,7 +3,7 @@
 `moved(op, sources)` gives the registers of the result of an op that only renames registers; it serves values and their
 64-bit twins alike.  `exchange` is the way through shared memory: every owner writes its elements at their row-major
 index, then every thread reads the ones it wants.  Conversions will be planned by `layout.plan` (shuffles, swizzles,
-vectors); `convert` is the only place that has to change for it.
+vectors): that is `conversion`.
 Tests: tests/targets/nvidia/.
 """
 
@@ -119,16 +119,6 @@ def shape_op(kernel: Kernel, op: Op) -> None:
     """`splat`, `expand_dims`, `broadcast`, `permute`, `hint`: never moves data."""
     done = by_renaming(kernel, op)
     assert done, f"{op.name} in layouts that its rule forbids"
-
-
-def convert(kernel: Kernel, op: Op) -> None:
-    """Another layout, padding and all."""
-    if by_renaming(kernel, op):
-        return
-    source, result = op.operands[0], op.result
-    have, want = layout_of(source), layout_of(result)
-    exchange(kernel, [(source, lambda r: kernel.code.index(have, r))], result, have.numel,
-             lambda r: kernel.code.index(want, r), with_padding=True)
 
 
 def reshape(kernel: Kernel, op: Op) -> None:
