@@ -21,7 +21,7 @@ from tilewright.targets.llvm import convert
 from tilewright.targets.llvm.isa import Isa
 from tilewright.targets.llvm.text import ModuleWriter
 from tilewright.targets.llvm.types import I64, Type, constant, zero
-from tilewright.targets.nvidia import access, atomic, control, debug, dot, order, rearrange, reduce, scan
+from tilewright.targets.nvidia import access, atomic, control, conversion, debug, matrix, order, rearrange, reduce, scan
 from tilewright.targets.nvidia.capability import Capability
 from tilewright.targets.nvidia.elementwise import bind_wide, elementwise
 from tilewright.targets.nvidia.emit.code import Code
@@ -58,11 +58,11 @@ def _nothing(kernel: Kernel, op: Op) -> None:
 HANDLERS: Mapping[str, Handler] = {
     "constant": _constant, "program_id": _program_id, "num_programs": _program_id, "iota": rearrange.iota,
     **dict.fromkeys(("splat", "expand_dims", "broadcast", "permute", "hint"), rearrange.shape_op),
-    "reshape": rearrange.reshape, "convert": rearrange.convert, "join": rearrange.join, "split": rearrange.split,
+    "reshape": rearrange.reshape, "convert": conversion.convert, "join": rearrange.join, "split": rearrange.split,
     "cat": rearrange.cat, "slice": rearrange.slice_, "gather": rearrange.gather,
     "load": access.load, "store": access.store, "barrier": lambda kernel, op: kernel.code.barrier(),
     "reduce": reduce.reduce, "scan": scan.scan, "map": reduce.map_elements, "sort": order.sort,
-    "dot": dot.dot,
+    "dot": matrix.dot,
     "histogram": order.histogram, "atomic_rmw": atomic.atomic, "atomic_cas": atomic.atomic,
     "for": control.lower_for, "while": control.lower_while, "if": control.lower_if,
     "device_print": debug.device_print, "device_assert": debug.device_assert,

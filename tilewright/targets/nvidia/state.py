@@ -56,6 +56,7 @@ class Kernel:
         self.code = code
         self.capability = capability
         self.axis = Axis(module)
+        self.likely_axis = Axis(module, ranges=self.axis.ranges, optimistic=True)
         self.alias = Alias(module)
         self.indices = index_values(module)
         self.written: frozenset[Value] = frozenset()

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from tilewright.targets.nvidia.ptx.strands import Strand
 
 Array = np.ndarray[Any, Any]
+# what a meaning may stumble over when an instruction is not as the ISA has it
+_MISFITS = (IndexError, KeyError, AttributeError, AssertionError, StopIteration, TypeError, ValueError)
 
 
 class Code:
@@ -83,10 +85,13 @@ class Code:
     def _bind(self, pc: int, instruction: Instruction) -> None:
         bind = self.cta.binding
         bind.instruction = instruction
-        made: Made = row_of(instruction).meaning(instruction, bind)
+        try:
+            made: Made = row_of(instruction).meaning(instruction, bind)
+        except _MISFITS as error:
+            raise bind.error(f"operands or modifiers that have no meaning here ({error})") from error
         defined = self.cta.program.function.undefined.get(pc)
         if isinstance(made, Control):
-            self.controls[pc] = self._watched_control(self._guarded_control(made, instruction), instruction)
+            self.controls[pc] = self._guarded_control(self._watched_control(made.run, instruction), instruction)
             return
         step = self._watched(made, instruction)
         if bind.marks:
@@ -118,13 +123,18 @@ class Code:
 
         return guarded
 
-    def _guarded_control(self, made: Control, instruction: Instruction) -> Callable[[Strand], int]:
-        guard, run, cta = instruction.guard, made.run, self.cta
-        if guard is None or instruction.family in ("bra", "brx"):
+    def _guarded_control(self, run: Callable[[Strand], int], instruction: Instruction) -> Callable[[Strand], int]:
+        guard, cta = instruction.guard, self.cta
+        if guard is None:
             return run
+        watch = self._watch([guard.register])
+        if instruction.family in ("bra", "brx"):        # they look at their guards themselves
+            return run if watch is None else _after(watch, run)
         predicate, negated = cta.binding.register(guard.register), guard.negated
 
         def guarded(strand: Strand) -> int:
+            if watch is not None and strand.admitted != strand.pc:
+                watch(strand.on)
             chosen = ~predicate if negated else predicate
             if strand.admitted != strand.pc:
                 on = chosen if strand.on is None else chosen & strand.on
@@ -211,16 +221,19 @@ class Code:
         return computed
 
     def _watched_control(self, run: Callable[[Strand], int], instruction: Instruction) -> Callable[[Strand], int]:
+        """A control instruction uses what it reads; but a shuffle hands it on, in its meaning."""
         writes, reads = written_and_read(instruction)
-        if row_of(instruction).pure:        # a shuffle: its meaning hands on what is known
-            reads, writes = [instruction.guard.register] if instruction.guard is not None else [], []
+        if instruction.guard is not None:
+            reads = [name for name in reads if name != instruction.guard.register]
+        if row_of(instruction).pure:
+            return run
         watch = self._watch(reads)
         marks = [self.known[name] for name in writes if name in self.known]
         if watch is None and not marks:
             return run
 
         def watched(strand: Strand) -> int:
-            if watch is not None and instruction.guard is None:
+            if watch is not None:
                 watch(strand.on)
             on = strand.on
             after = run(strand)
@@ -229,6 +242,14 @@ class Code:
             return after
 
         return watched
+
+
+def _after(watch: Step, run: Callable[[Strand], int]) -> Callable[[Strand], int]:
+    def watched(strand: Strand) -> int:
+        watch(strand.on)
+        return run(strand)
+
+    return watched
 
 
 def _nothing(on: Mask) -> None:
