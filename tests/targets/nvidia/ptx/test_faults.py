@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.targets.nvidia.ptx.harness import kernel, pointers
+from tests.targets.nvidia.ptx.harness import aligned, kernel, pointers
 from tilewright.targets.nvidia.ptx import Fault, TensorMap, Uninitialised, run
 
 HERE = Path(__file__).parent
@@ -115,11 +115,6 @@ cp.async.bulk.commit_group;
 cp.async.bulk.wait_group.read 0;
 done: ret;
 """, pointers(2))
-
-
-def aligned(count: int, dtype: str) -> np.ndarray:
-    raw = np.zeros(count * np.dtype(dtype).itemsize + 128, "u1")
-    return raw[-raw.ctypes.data % 128:][:count * np.dtype(dtype).itemsize].view(dtype)
 
 
 def run_bulk(text: str, seed: int) -> float:

@@ -8,6 +8,7 @@ Before: a program and a CTA.  After: nothing is looked up by name any more.  Tes
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -291,7 +292,7 @@ def elementwise(bind: Binding, instruction: Instruction, meaning: Callable[..., 
                 types: Sequence[str] = ()) -> Step:
     """d = meaning(sources...): `type` of the sources (or `types`, one each), `result` of d."""
     operands = instruction.operands
-    wanted = types or [type] * (len(operands) - 1)
+    wanted = types or [type] * (meaning.nin if isinstance(meaning, np.ufunc) else _arity(meaning, len(operands) - 1))
     if len(operands) - 1 != len(wanted):
         raise bind.error(f"takes {len(wanted)} sources, got {len(operands) - 1}")
     sources = [bind.source(o, t) for o, t in zip(operands[1:], wanted)]
@@ -303,6 +304,12 @@ def elementwise(bind: Binding, instruction: Instruction, meaning: Callable[..., 
         (a,) = sources
         return lambda on: put(meaning(a), on)
     return lambda on: put(meaning(*sources), on)
+
+
+def _arity(meaning: Callable[..., Any], given: int) -> int:
+    """How many sources a function takes; as many as are given if it takes any number."""
+    kinds = [p.kind for p in signature(meaning).parameters.values() if p.default is Parameter.empty]
+    return given if Parameter.VAR_POSITIONAL in kinds else len(kinds)
 
 
 def generic_window(space: str) -> int:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from tilewright.targets.nvidia.ptx.strands import Strand
 
 Array = np.ndarray[Any, Any]
+# what a meaning may stumble over when an instruction is not as the ISA has it
+_MISFITS = (IndexError, KeyError, AttributeError, AssertionError, StopIteration, TypeError, ValueError)
 
 
 class Code:
@@ -83,7 +85,10 @@ class Code:
     def _bind(self, pc: int, instruction: Instruction) -> None:
         bind = self.cta.binding
         bind.instruction = instruction
-        made: Made = row_of(instruction).meaning(instruction, bind)
+        try:
+            made: Made = row_of(instruction).meaning(instruction, bind)
+        except _MISFITS as error:
+            raise bind.error(f"operands or modifiers that have no meaning here ({error})") from error
         defined = self.cta.program.function.undefined.get(pc)
         if isinstance(made, Control):
             self.controls[pc] = self._guarded_control(self._watched_control(made.run, instruction), instruction)

@@ -136,6 +136,7 @@ MOVEMENT: dict[str, Row] = {
     "prefetchu": Row(access.prefetch, "9.7.9.15", 0),
     "applypriority": Row(access.prefetch, "9.7.9.16", 0),
     "discard": Row(access.prefetch, "9.7.9.17", 0),
+    "createpolicy": Row(access.make_policy, "9.7.9.18"),
     "atom": Row(atomic.atomic, "9.7.13.5"),
     "red": Row(atomic.atomic, "9.7.13.7", 0),
 }
