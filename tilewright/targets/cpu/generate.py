@@ -90,7 +90,7 @@ def generate(module: Module, isa: Isa, vector_bits: int, check_bounds: bool = Tr
                 "prints": messages.prints, "accesses": messages.accesses,
                 "nontemporal": streaming.used, "atomics": kernel.atomics, "polls_cancel": messages.waits,
                 "loops": [location_record(loc) for loc in messages.loops], "name": module.entry_name,
-                "line_info": line_info,
+                "line_info": line_info, "location": location_record(module.entry.loc),
                 "slots": len(module.entry.params) + 2 * sum(isinstance(p.type, Pointer) for p in module.entry.params),
                 "places": [location_record(op.loc) for op in ops_in(module.entry.body) if is_access(op)]}
     return Generated(code.text() + writer.text(), metadata)

@@ -105,7 +105,8 @@ def generate(module: Module, capability: Capability, num_warps: int) -> Generate
     entry = entry_symbol(module.entry_name)
     elements = [element_of(p.type) for p in module.entry.params]
     names = [f"p{k}" for k in range(len(elements))]
-    code = Code(writer, entry, [(n, _parameter_type(e)) for n, e in zip(names, elements, strict=True)], num_warps)
+    code = Code(writer, entry, [(n, _parameter_type(e)) for n, e in zip(names, elements, strict=True)], num_warps,
+                capability.fp8)
     kernel = Kernel(module, code, capability)
     kernel.written = access.written_bases(kernel)
 
