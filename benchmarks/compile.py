@@ -174,14 +174,16 @@ def bar(what: str, limit: float, times: list[float], busy: list[float] | None = 
     median = statistics.median(times)
     used = statistics.median(busy) if busy else median
     verdict = "met" if median <= limit else "met in processor time" if used <= limit else "NOT met"
-    return f"bar {what:44s} <= {limit:3} ms  measured {shown(times)} {used if busy else float('nan'):8.1f}   {verdict}"
+    processor = f"{used:8.1f}" if busy else f"{'-':>8}"
+    return f"bar {what:44s} <= {limit:3} ms  measured {shown(times)} {processor}   {verdict}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--turns", type=int, default=9, help="measurements of each time")
     turns = parser.parse_args().turns
-    print(f"load of the machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors; median and least of {turns}, processor time")
+    print(f"load of the machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
+    print(f"median and least of {turns}, and the median of processor time")
     with knobs.scope(disk_cache=False):
         for kernel, arguments, constants, _ in KERNELS.values():        # loads the compiler and starts the child
             triton.jit(kernel.fn).warmup(*arguments, grid=(1,), **constants)

@@ -60,7 +60,8 @@ def statements() -> dict[str, Callable[[], float]]:
 
 def bar(what: str, limit: float, measured: float, unit: str = "") -> str:
     """A line for one bar."""
-    return f"bar {what:54s} <= {limit:<8g} measured {measured:8.2f} {unit:3s} {'met' if measured <= limit else 'NOT met'}"
+    verdict = "met" if measured <= limit else "NOT met"
+    return f"bar {what:54s} <= {limit:<8g} measured {measured:8.2f} {unit:3s} {verdict}"
 
 
 def resident_bytes() -> int:

@@ -344,8 +344,9 @@ class JITFunction(DescribedFunction, KernelInterface):
             signature = self.specializer.signature(split.atoms, values, False, False)
             target = DEVICES.target(device, settings)
             build = Build(self, signature, self.options(given), dependencies(self, values), target,
-                          DEVICES.store(settings), lambda: DEVICES.compiler_key(settings, target.name), reads=not settings["always_compile"],
-                          check=settings["verify"], inspection=HOOKS.inspection())
+                          DEVICES.store(settings), lambda: DEVICES.compiler_key(settings, target.name),
+                          reads=not settings["always_compile"], check=settings["verify"],
+                          inspection=HOOKS.inspection())
             entry = self._entries[key] = Entry(build)
             names = self.specializer.slot_names(split.atoms)
             self.found_written.update(names[slot] for slot in entry.written.params)
