@@ -38,11 +38,16 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=0, help="how many kernels at most (0: as many as there is time)")
     parser.add_argument("--statements", type=int, default=6, help="size of the kernels")
     parser.add_argument("--shrink", type=float, default=60.0, help="seconds to spend on shrinking a finding")
+    parser.add_argument("--turns", action="store_true",
+                        help="of the engines behind the second, each kernel runs on one: more kernels, fewer pairs")
     parser.add_argument("--engines", default=",".join(ENGINES), help="the first is what the others are compared with")
     given = parser.parse_args()
     start, seed, found = time.monotonic(), given.seed, 0
     while time.monotonic() - start < given.seconds and (not given.count or seed < given.seed + given.count):
-        found += report(seed, tuple(given.engines.split(",")), given.statements, given.shrink)
+        engines = tuple(given.engines.split(","))
+        if given.turns and len(engines) > 3:
+            engines = (*engines[:2], engines[2 + seed % (len(engines) - 2)])
+        found += report(seed, engines, given.statements, given.shrink)
         seed += 1
     print(f"{seed - given.seed} kernels, {found} findings, {time.monotonic() - start:.0f} s")
     return 1 if found else 0

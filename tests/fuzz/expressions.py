@@ -145,6 +145,9 @@ class Expressions:
         to = spelled(kind.dtype)
         form = self.choose(["({0} + {1})", "({0} - {1})", "({0} * {1})", "({0} & {1})", "({0} | {1})", "({0} ^ {1})",
                             "tl.minimum({0}, {1})", "tl.maximum({0}, {1})", "//", "%", "<<", ">>", "mixed"])
+        if form in ("//", "%") and self.chance(0.4):         # by a number of any size, which is no zero and no -1
+            odd = "{1} | 1" if kind.dtype[0] == "u" else f"{{1}} & {2 ** (bits - 1) - 1} | 1"
+            return Expr(kind, f"({{0}} {form} ({odd})).to({to})", (left, right))
         if form in ("//", "%"):
             return Expr(kind, f"({{0}} {form} (({{1}} & 7) + 1)).to({to})", (left, right))
         if form in ("<<", ">>"):
@@ -208,7 +211,9 @@ class Expressions:
         if kind.dtype in FLOATS:
             return Expr(kind, self.choose([
                 "({0} + 0.0)", "(0.0 + {0})", "({0} - 0.0)", "({0} * 1.0)", "tl.abs(-{0})", "(-(-{0}))", "({0} * 0.0)",
-                "(0.0 - {0})", "({0} - {0})", "tl.maximum({0}, {0})", "({0} + {0})"]), (x,))
+                "(0.0 - {0})", "({0} - {0})", "tl.maximum({0}, {0})", "({0} + {0})", "tl.maximum({0}, 0.0)",
+                "tl.maximum(-0.0, {0})", "tl.minimum({0}, -0.0)", "tl.minimum(0.0, {0})", "tl.maximum({0}, 1.5)",
+                "tl.minimum(tl.maximum({0}, -2.0), 2.0)", "tl.maximum(-{0}, {0})"]), (x,))
         if self.chance(0.3):
             way = "".join(f".to({spelled(d)})" for d in (self.choose(INTS), self.choose(INTS), kind.dtype))
             return Expr(kind, "{0}" + way, (x,))
@@ -343,6 +348,15 @@ class Expressions:
             forms.append(f"({at} * 2)")
         if len(shape) == 2:
             forms.append(offsets_transposed(shape))
+        return self.choose(forms)
+
+    def crowded_places(self, shape):
+        """Offsets of which some are equal: of what is stored at one the last in row-major order stays."""
+        at = offsets(shape)
+        forms = [f"({at} * 0)", f"({at} // 3)", f"({at} & 5)", f"({at} % 7)"]
+        if len(shape) == 2:
+            forms += [f"(r{shape[0]}[:, None] * {self.choose([0, 1, 2])} + r{shape[1]}[None, :])",
+                      f"(r{shape[0]}[:, None] + r{shape[1]}[None, :] * {self.choose([0, 1, 3])})"]
         return self.choose(forms)
 
     def tame(self, kind):

@@ -90,9 +90,9 @@ class Maker(Expressions):
         return body
 
     def statement(self, depth):
-        kinds = ["define"] * 4 + ["update"] * 3 + ["buffer"] * 3 + ["atomic", "approximate", "split"]
+        kinds = ["define"] * 4 + ["update"] * 3 + ["buffer"] * 4 + ["atomic", "approximate", "split", "alias", "swap"]
         if depth:
-            kinds += ["for", "for", "if", "if", "while"]
+            kinds += ["for", "for", "if", "if", "while", "products", "exchange"]
         return getattr(self, f"_{self.choose(kinds)}")(depth)
 
     def definition(self, depth):
@@ -111,6 +111,65 @@ class Maker(Expressions):
             return self._define(depth)
         name = self.choose(names)
         return [Stmt(f"{name} = {{0}}", (self.expr(self.variables[name], 3),))]
+
+    def _alias(self, depth):
+        """A second name of a value, and one of them changes: loops may not put both into one buffer."""
+        names = [n for n in self.variables if n not in self.locked]
+        if not names:
+            return self._define(depth)
+        old, name = self.choose(names), self.name("v")
+        self.variables[name] = self.variables[old]
+        changed = self.choose([old, name])
+        return [Stmt(f"{name} = {old}"), Stmt(f"{changed} = {{0}}", (self.expr(self.variables[old], 2),))]
+
+    def _swap(self, depth):
+        """Two variables that become each other, one of them moved about: neither may be overwritten too early."""
+        pairs = [(a, b) for a in self.variables for b in self.variables
+                 if a != b and not {a, b} & self.locked and self.variables[a] == self.variables[b]]
+        if not pairs:
+            return self._define(depth)
+        a, b = self.choose(pairs)
+        shape = self.variables[a].shape
+        ways = ["{0}"]
+        if len(shape) == 2 and shape[0] == shape[1]:
+            ways += ["tl.trans({0})"] * 3
+        if len(shape) == 1:
+            ways += [f"tl.gather({{0}}, {shape[0] - 1} - r{shape[0]}, 0)"] * 2
+        return [Stmt(f"{a}, {b} = {self.choose(ways).format(b)}, {self.choose(ways).format(a)}")]
+
+    def _exchange(self, depth):
+        """A loop whose variables are exchanged or moved about at the end of each round."""
+        shape = self.choose([s for s in self.shapes if len(s) == 1] + [(n, n) for n in self.sides])
+        kind, (a, b), index = Kind(self.choose(self.dtypes), shape), (self.name("v"), self.name("v")), self.name("i")
+        starts = [Stmt(f"{a} = {{0}}", (self.expr(kind, 2),)),
+                  Stmt(f"{b} = {a}") if self.chance(0.4) else Stmt(f"{b} = {{0}}", (self.expr(kind, 2),))]
+        self.variables[a] = self.variables[b] = kind
+        self.locked.add(index)
+        body = (*self._scoped(self.random.randrange(2), depth - 1), *self._swap_of(a, b, shape))
+        return [*starts, Stmt(f"for {index} in range({self.choose(['n', '3', 'm & 3'])}):", (), (body,))]
+
+    def _swap_of(self, a, b, shape):
+        moved = "tl.trans({})" if len(shape) == 2 else f"tl.gather({{}}, {shape[0] - 1} - r{shape[0]}, 0)"
+        form = self.choose([f"{a}, {b} = {b}, {moved.format(a)}", f"{a}, {b} = {moved.format(b)}, {moved.format(a)}",
+                            f"{a} = {moved.format(a)}", f"{a}, {b} = {b}, {a}"])
+        return [Stmt(form)]
+
+    def _products(self, depth):
+        """Products of small integers that go round a loop and are operands of the next; all are exact in float32."""
+        n, name, other, index = self.choose(self.sides), self.name("v"), self.name("v"), self.name("i")
+        kind, ints = Kind("fp32", (n, n)), Kind("i32", (n, n))
+        starts = [Stmt(f"{v} = ({{0}} & {most}).to(tl.float32)", (self.expr(ints, 2),))
+                  for v, most in ((name, 15), (other, 3))]
+        form = self.choose([f"{name} = tl.dot({name}, {other})", f"{name} = tl.dot({other}, {name})",
+                            f"{name} = tl.dot({name}, {other}, {name})", f"{name} = tl.dot(tl.trans({name}), {other})",
+                            f"{name} = tl.dot({other}, tl.trans({name}))"])
+        self.variables[name] = self.variables[other] = kind
+        if self.chance(0.3):        # a sum that goes on, while what it began with is needed as well
+            part, whole = self.name("v"), self.name("v")
+            self.variables[part] = self.variables[whole] = kind
+            return [*starts, Stmt(f"{part} = tl.dot({name}, {other})"),
+                    Stmt(f"{whole} = tl.dot({other}, {other}, {part})")]
+        return [*starts, Stmt(f"for {index} in range(m & 3):", (), ((Stmt(form),),))]
 
     def _scoped(self, count, depth):
         """A body whose new names do not go out of it."""
@@ -175,13 +234,17 @@ class Maker(Expressions):
         kind, mask, name = Kind(dtype, shape), Kind("i1", shape), self.name("v")
         value = self.expr(kind, 2)
         place = f"{buffer} + pid * {self.per_program} + "
-        store = Stmt(f"tl.store({place}{self.places(shape)}, {{0}}, mask={{1}})",
+        where = self.crowded_places(shape) if self.chance(0.25) else self.places(shape)
+        store = Stmt(f"tl.store({place}{where}, {{0}}, mask={{1}})",
                      (value, self.constant(mask) if self.chance(0.2) else self.expr(mask, 2)))
         load = Stmt(f"{name} = tl.load({place}{self.places(shape)})")
         self.variables[name] = kind
-        if self.chance(0.5):
+        if self.chance(0.4):
             return [store, load]
         updated = Stmt(f"{name} = {{0}}", (self.expr(kind, 2),))        # what was loaded is needed after the store
+        if depth and self.chance(0.5):
+            store = self.choose([Stmt("if {0}:", (self._condition(self.variables),), ((store,),)),
+                                 Stmt(f"for {self.name('i')} in range({self.choose(['n', '2'])}):", (), ((store,),))])
         return [load, store, updated]
 
     def _atomic(self, depth):

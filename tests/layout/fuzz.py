@@ -64,7 +64,8 @@ def main(count: int) -> None:
     started = time.thread_time()
     for seed in range(count):
         src, dst, item = random_pair(seed)
-        p = plan(src, dst, item, matrix=seed % 5 != 0, scratch_limit=2048 if seed % 7 == 0 else None)
+        limit = 2048 if seed % 7 == 0 else None
+        p = plan(src, dst, item, matrix=seed % 5 != 0, stores=seed % 3 != 0, scratch_limit=limit)
         carried_out(p)
         kinds[p.kind.value] += 1
         if p.trip:

@@ -21,7 +21,7 @@ def vectors(rng: random.Random, bits: int = 6, most: int = 6) -> list[int]:
     return [rng.randrange(1 << bits) for _ in range(rng.randint(0, most))]
 
 
-CASES = range(60)
+CASES = range(25)
 
 
 @pytest.fixture(params=CASES)

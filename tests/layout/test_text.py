@@ -45,5 +45,5 @@ def test_errors(text: str, message: str) -> None:
 def test_layouts_in_tile_types() -> None:
     layout = blocked((8, 4), (1, 2), (8, 4), (1, 1), (1, 0))
     text = f"module @k\n\nfunc @k(%x: {Tile((7, 4), F32, layout)}) {{\n  return\n}}\n"
-    module = parse_module(text, parse_layout=parse)
+    module = parse_module(text)
     assert module.entry.params[0].type == Tile((7, 4), F32, layout)

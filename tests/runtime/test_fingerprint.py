@@ -53,8 +53,19 @@ def test_hash_is_made_once_for_a_state(package, tmp_path, monkeypatch):
 def test_state_is_that_of_every_file(package):
     before = sources_state(package)
     (package / "new.py").write_text("")
-    assert sources_state(package) != before == "\n".join(
-        line for line in sources_state(package).splitlines() if "new.py" not in line)
+    after = eval(sources_state(package))
+    assert before == repr([file for file in after if "new.py" not in file[0]]) and len(after) == 3
+
+
+def test_state_of_an_installed_package_is_that_of_its_list(package):
+    before = sources_state(package)
+    record = package.parent / f"package-{VERSION}.dist-info" / "RECORD"
+    record.parent.mkdir()
+    record.write_text("a list")
+    installed = sources_state(package)
+    assert installed != before and "a.py" not in installed
+    os.utime(record, (1, 1))
+    assert sources_state(package) != installed
 
 
 def test_llvm_without_importing_it():

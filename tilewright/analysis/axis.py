@@ -31,10 +31,17 @@ from tilewright.ir.types import Pointer, element_of
 
 
 class Axis(Forward[AxisInfo]):
-    """Facts of one function of a module (its entry, if none is named); `fact(value)` gives those of a value."""
+    """Facts of one function of a module (its entry, if none is named); `fact(value)` gives those of a value.
 
-    def __init__(self, module: Module, function: Function | None = None, ranges: Ranges | None = None) -> None:
+    With `optimistic` they hold if no dividend and nothing that is shifted right is negative; whoever uses them tests
+    at run time what they claim.  Indices taken modulo a size are the reason: that program_id * BLOCK does not wrap
+    cannot be proved, and nearly always holds.
+    """
+
+    def __init__(self, module: Module, function: Function | None = None, ranges: Ranges | None = None,
+                 optimistic: bool = False) -> None:
         super().__init__()
+        self._optimistic = optimistic
         function = module.entry if function is None else function
         self.ranges = Ranges(function) if ranges is None else ranges
         self._wide = module.wide
@@ -74,7 +81,7 @@ class Axis(Forward[AxisInfo]):
         return self.ranges.fact(value) != whole(value.type)
 
     def not_negative(self, value: Value) -> bool:
-        return self.ranges.fact(value).low >= 0
+        return self._optimistic or self.ranges.fact(value).low >= 0
 
     def bounds(self, value: Value) -> tuple[int, int]:
         """Least and greatest value."""

@@ -62,6 +62,15 @@ def _same(op: Op) -> None:
         _expect("an operand or result", v, layout_of(tiles[0]))
 
 
+def _operands(op: Op) -> None:
+    for v in op.operands:
+        _expect("an operand", v, layout_of(op.operands[0]))
+
+
+def _dot(op: Op) -> None:
+    _expect("the result", op.results[0], layout_of(op.operands[2]))
+
+
 def _reduce(op: Op) -> None:
     for v in op.operands:
         _expect("an input", v, layout_of(op.operands[0]))
@@ -115,4 +124,5 @@ _RULES: Mapping[str, Rule] = {
     "broadcast": _broadcast,
     "reshape": _reshape,
     "join": _join,
+    "histogram": _operands, "dot": _dot,
 }

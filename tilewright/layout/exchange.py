@@ -23,6 +23,7 @@ from tilewright.layout import f2
 from tilewright.layout.access import (
     BANKS,
     LANE_BITS,
+    SELECT,
     VECTOR_BYTES,
     WORD_BYTES,
     Access,
@@ -57,22 +58,22 @@ class Trip:
 Chain = tuple[tuple[int, ...], Form, Form]      # what lies lowest, the form of the store, the form of the load
 
 
-def exchange(src: Layout, dst: Layout, item_bytes: int, matrix: bool = True) -> Trip:
-    """The cheapest trip between two layouts of one tile; `matrix`: whether ldmatrix and stmatrix may be used.
+def exchange(src: Layout, dst: Layout, item_bytes: int, matrix: bool = True, stores: bool = True) -> Trip:
+    """The cheapest trip between two layouts of one tile; `matrix`: whether ldmatrix may be used, `stores`: stmatrix.
 
     The layouts have no `block` input.
     """
-    return _exchange(src, dst, item_bytes, matrix)
+    return _exchange(src, dst, item_bytes, matrix, matrix and stores)
 
 
 @lru_cache(maxsize=2048)
-def _exchange(src: Layout, dst: Layout, item_bytes: int, matrix: bool) -> Trip:
-    best = _trip(src, dst, item_bytes, matrix, None)
+def _exchange(src: Layout, dst: Layout, item_bytes: int, matrix: bool, stores: bool) -> Trip:
+    best = _trip(src, dst, item_bytes, matrix, stores, None)
     wide = spread(src)
     if wide != live_registers(src).layout:
         moves = register_moves(src, wide)
         if moves is not None:
-            best = min(best, _trip(wide, dst, item_bytes, matrix, moves), key=lambda t: t.cost)
+            best = min(best, _trip(wide, dst, item_bytes, matrix, stores, moves), key=lambda t: t.cost)
     return best
 
 
@@ -95,10 +96,13 @@ def _writers(layout: Layout) -> Layout:
                                 for name in (LANE, WARP)})
 
 
-def _trip(src: Layout, dst: Layout, item_bytes: int, matrix: bool, moves: Moves | None) -> Trip:
+def _trip(src: Layout, dst: Layout, item_bytes: int, matrix: bool, stores: bool, moves: Moves | None) -> Trip:
     a, b = live_registers(src).layout, live_registers(dst).layout
     best: tuple[float, Layout, Form, Form] | None = None
-    for chain, to, back in dict.fromkeys(_chains(a, b, item_bytes, matrix)):
+    least = _least_cost(_writers(a), item_bytes) + _least_cost(b, item_bytes)
+    for chain, to, back in dict.fromkeys(_chains(a, b, item_bytes, matrix, stores)):
+        if best is not None and best[0] <= least:
+            break
         shared = conflict_free(a, b, item_bytes, chain, to, back)
         store = access_cost(src, shared, item_bytes, to, store=True)
         load = access_cost(dst, shared, item_bytes, back)
@@ -111,7 +115,14 @@ def _trip(src: Layout, dst: Layout, item_bytes: int, matrix: bool, moves: Moves 
     return Trip(shared, moves, write, read, src.numel * item_bytes)
 
 
-def _chains(a: Layout, b: Layout, item_bytes: int, matrix: bool) -> Iterator[Chain]:
+def _least_cost(side: Layout, item_bytes: int) -> float:
+    """No access costs less: 16 bytes an instruction, every byte of every wavefront used."""
+    thread = item_bytes << len(side.bases(REGISTER))
+    active = LANE_BITS - side.free()[LANE].bit_count()
+    return max(1, (thread << active) // (BANKS * WORD_BYTES)) + SELECT * max(1, thread // VECTOR_BYTES)
+
+
+def _chains(a: Layout, b: Layout, item_bytes: int, matrix: bool, stores: bool) -> Iterator[Chain]:
     """Candidates for the lowest 16 bytes: what both register files have in common, then one side's alone; or the
     row of a matrix of one side, which the other one reads by the same rows or by vectors."""
     top = max(0, log2(VECTOR_BYTES) - log2(item_bytes))
@@ -122,11 +133,11 @@ def _chains(a: Layout, b: Layout, item_bytes: int, matrix: bool) -> Iterator[Cha
         for n in range(len(whole), -1, -1):
             yield tuple(whole[:n]), Form.VECTOR, Form.VECTOR
     if matrix:
-        stores, loads = _rows(_writers(a), item_bytes), _rows(b, item_bytes)
-        for row, form in stores.items():
+        writes, loads = _rows(_writers(a), item_bytes) if stores else {}, _rows(b, item_bytes)
+        for row, form in writes.items():
             yield row, form, loads.get(row, Form.VECTOR)
         for row, form in loads.items():
-            yield row, stores.get(row, Form.VECTOR), form
+            yield row, writes.get(row, Form.VECTOR), form
 
 
 def _matrices(layout: Layout, item_bytes: int, form: Form) -> Iterator[tuple[tuple[int, ...], list[int]]]:
@@ -175,14 +186,15 @@ def conflict_free(src: Layout, dst: Layout, item_bytes: int, chain: Sequence[int
     near = [*f2.intersect(src.bases(LANE), dst.bases(LANE)), *dst.bases(LANE), *src.bases(LANE)]
     threads = [b for side in (src, dst) for name in (LANE, WARP) for b in side.bases(name)]
     rest = [*threads, *src.columns, *dst.columns, *(1 << i for i in range(src.bits))]
-    low = [*chain, *f2.extend(chain, [*near, *rest])[:max(0, packed_bits(item_bytes) - len(chain))]]
-    space = f2.extend(low, rest)
+    low = [*chain, *f2.extend(chain, [*near, *rest], max(0, packed_bits(item_bytes) - len(chain)))]
+    space = f2.extend(low, rest, src.bits - len(low))
     p = f2.intersect(_wavefront(src, to, low, item_bytes, _aligned(src, low, space)), space)
     q = f2.intersect(_wavefront(dst, back, low, item_bytes, _aligned(dst, low, space)), space)
     in_row = max(0, min(src.bits, log2(BANKS * WORD_BYTES) - log2(item_bytes)) - len(low))
     want = max(0, len(space) - in_row)
     row = f2.common_complement(p, q, space)[:want]
     for avoid in ([*p, *q], p, q, []):      # where none is perfect: give up as little as possible
-        row += f2.extend([*avoid, *row], space)[:want - len(row)]
-    bank = f2.extend([*row, *low], [*dst.bases(LANE), *src.bases(LANE), *space])[:in_row]
+        if len(row) < want:
+            row += f2.extend([*avoid, *row], space, want - len(row))
+    bank = f2.extend([*row, *low], [*dst.bases(LANE), *src.bases(LANE), *space], in_row)
     return Layout(src.shape, ((OFFSET, (*low, *bank, *row)),))

@@ -125,10 +125,15 @@ def intersect(a: Sequence[int], b: Sequence[int]) -> list[int]:
     return out.vectors
 
 
-def extend(base: Iterable[int], candidates: Iterable[int]) -> list[int]:
-    """Those candidates that enlarge span(base), each also by the ones taken before it."""
-    span = Span(base)
-    return [v for v in candidates if span.add(v)]
+def extend(base: Iterable[int], candidates: Iterable[int], most: int | None = None) -> list[int]:
+    """Those candidates that enlarge span(base), each also by the ones taken before it; the first `most` of them."""
+    span, out = Span(base), list[int]()
+    for v in candidates:
+        if len(out) == most:
+            break
+        if span.add(v):
+            out.append(v)
+    return out
 
 
 def common_complement(p: Sequence[int], q: Sequence[int], space: Sequence[int]) -> list[int]:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from tilewright.layout.linear import OFFSET, Layout, log2, pack, padded_shape
 
 SWIZZLE_WIDTHS = (128, 64, 32)      # bytes of a row of the hardware's swizzles
+CHUNK_BYTES = 16                    # what a lane copies, and a row of a matrix
+LINE_BYTES = 128                    # all banks
 
 
 def _row_major_order(shape: Sequence[int]) -> tuple[int, ...]:
@@ -88,6 +90,21 @@ def nvmma(shape: Sequence[int], item_bytes: int, width: int, order: Sequence[int
         if row + k < len(bases):
             bases[row + k] ^= bases[chunk + k]
     return Layout(shape, ((OFFSET, tuple(bases)),))
+
+
+def for_matrices(shape: Sequence[int], item_bytes: int, order: Sequence[int] | None = None) -> Layout:
+    """Where an operand that is copied in by rows (cp.async, 16 bytes a lane) should lie for ldmatrix to read it, with
+    or without .trans: 16-byte chunks permuted so that eight rows of one column of chunks are in all banks.
+
+    Rows of 128 bytes or more are permuted within eight rows; shorter ones share a line of 128 bytes and are permuted
+    within as many lines as there are chunks in a row.
+    """
+    sides = padded_shape(shape)
+    fast = order[0] if order is not None else len(sides) - 1
+    vector = max(1, CHUNK_BYTES // item_bytes)
+    chunks = max(1, sides[fast] * item_bytes // CHUNK_BYTES)
+    per_line = max(1, LINE_BYTES // CHUNK_BYTES // chunks)      # rows that share a line
+    return swizzled(shape, vector, per_line, min(chunks, LINE_BYTES // CHUNK_BYTES), order)
 
 
 @dataclass(frozen=True)

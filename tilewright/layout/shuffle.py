@@ -124,13 +124,13 @@ class _Rounds:
         self.live, self.item_bytes, self.lanes = live, item_bytes, len(src.bases(LANE))
         self.copies_of_zero = _copies_of_zero(src)
         self.take, self.sender = _by_input(live.layout, path.register), _by_input(live.layout, path.lane)
-        bits = range(len(live.layout.bases(REGISTER)))
-        together = [i for i in bits if self.sender[REGISTER][i] == 0][:packed_bits(item_bytes)]
-        self.together = together        # they have the same sender: one 32-bit register carries them
-        self.live_bits = [i for i in bits if i not in together]
-        self.k = len(self.live_bits)
-        self.taken = [*(self.take[REGISTER][i] for i in self.live_bits), *self.take[LANE]]
-        self.sent_by = [*(self.sender[REGISTER][i] for i in self.live_bits), *self.sender[LANE]]
+        # directions in which the sender stays the same: one 32-bit register carries those elements
+        self.together = f2.kernel(self.sender[REGISTER])[:packed_bits(item_bytes)]
+        units = [1 << i for i in range(len(live.layout.bases(REGISTER)))]
+        self.cosets = f2.extend(self.together, units)       # the register directions that rounds go through
+        self.k = len(self.cosets)
+        self.taken = [*(f2.apply(self.take[REGISTER], v) for v in self.cosets), *self.take[LANE]]
+        self.sent_by = [*(f2.apply(self.sender[REGISTER], v) for v in self.cosets), *self.sender[LANE]]
 
     def plan(self) -> Shuffles | None:
         """The rounds, or None if one sender would have to send two registers at once."""
@@ -188,15 +188,11 @@ class _Rounds:
             lane = f2.apply(self.sent_by, coset)
             # the receiver knows the register by its own bits, the sender must find it by the sender's
             first = f2.apply(self.taken, coset) ^ f2.apply(by_sender, lane)
-            members = range(1 << len(self.together))
-            take = tuple(first ^ f2.apply([self.take[REGISTER][i] for i in self.together], m) for m in members)
-            put = tuple(self._number(f2.scatter(coset, self.live_bits) | f2.scatter(m, self.together)) for m in members)
+            members = [f2.apply(self.together, m) for m in range(1 << len(self.together))]
+            take = tuple(first ^ f2.apply(self.take[REGISTER], m) for m in members)
+            put = tuple(self.live.numbers[f2.apply(self.cosets, coset) ^ m] for m in members)
             rounds.append(Round(take, lane, put, not (stays and lane == 0)))
         copies = tuple(self.live.numbers[i] for i in self.live.index)
         return Shuffles(tuple(rounds), tuple(by_sender), take_by_warp, tuple(sender), by_warp,
-                        tuple(self._number(f2.scatter(t, self.live_bits)) for t in twist), copies,
+                        tuple(self.live.numbers[f2.apply(self.cosets, t)] for t in twist), copies,
                         max(1, self.item_bytes // WORD_BYTES))
-
-    def _number(self, live: int) -> int:
-        """A live register's number in the whole destination (a linear map: numbers of bits are or'ed)."""
-        return self.live.numbers[live]

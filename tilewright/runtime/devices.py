@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tilewright.locks import NO_FORK, ForkSafeLock
 from tilewright.runtime.arguments import CPU
 from tilewright.runtime.cache import Store, warn
 from tilewright.runtime.fingerprint import compiler_key, llvm_version, processor
-from tilewright.runtime.locks import ForkSafeLock
 from tilewright.targets.base import Target
 from tilewright.targets.cpu.target import CpuTarget
 from tilewright.targets.llvm.machine import Compiler, Machine, Request
@@ -73,17 +73,20 @@ class Devices:
                          cpu=settings["cpu"], catches_faults=settings["catch_faults"], perf=settings["perf"])
 
     def _cuda(self, index: int, settings: Settings) -> Target:
-        from tilewright.targets.nvidia.driver.device import Device
-        from tilewright.targets.nvidia.target import NvidiaTarget
+        with NO_FORK:
+            from tilewright.targets.nvidia.driver.device import Device
+            from tilewright.targets.nvidia.target import NvidiaTarget
         device = Device(index)
         compiler = LateCompiler(lambda: self.compiler(settings), self.store(settings))
         return NvidiaTarget(device.capability, device=device, compiler=compiler)
 
     def _compiler(self, settings: Settings) -> Compiler:
         if settings["compile_in_process"]:
-            from tilewright.targets.llvm.inprocess import InProcess
+            with NO_FORK:
+                from tilewright.targets.llvm.inprocess import InProcess
             return InProcess()
-        from tilewright.targets.llvm.client import CompileChildren
+        with NO_FORK:
+            from tilewright.targets.llvm.client import CompileChildren
         return CompileChildren(settings["compile_processes"], settings["compile_timeout"], self.store(settings).folder)
 
 

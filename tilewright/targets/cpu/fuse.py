@@ -269,20 +269,33 @@ class Walker:
         `fused` tiles are computed in it and then live in scratch; `emit` must visit every element (`iterate`, or
         `visit` at each group).  Returns what `emit` returns.
         """
+        self._fused = {v: self.kernel.new_buffer(v.type) for v in fused}
+
+        def write() -> Sequence[LlvmValue]:
+            return self._tested_nest(sources, shape, emit, also, versions, narrow, splits, streams)
+
+        results = self.code.outline(write) if self.plan.is_large else write()
+        for value, buffer in self._fused.items():
+            self.own(value, buffer)
+        self._fused = {}
+        return tuple(self.code.export(r) for r in results)
+
+    def _tested_nest(self, sources: Sequence[Value], shape: tuple[int, ...],
+                     emit: Callable[[Nest], Sequence[LlvmValue]], also: Sequence[Op], versions: bool,
+                     narrow: Element | None, splits: bool,
+                     streams: Callable[[Facts], LlvmValue | None]) -> Sequence[LlvmValue]:
+        """The tests of what a nest accesses, and the nest."""
         ops = self.virtual_ops(sources)
         self.test([*ops, *also])
-        self._fused = {v: self.kernel.new_buffer(v.type) for v in fused}
         width = self.kernel.lanes_for(any(_is_wide(op) for op in ops) or any(_wide_type(v) for v in sources))
 
         if narrow is not None:
             width = max(width, self.kernel.vector_bits // (8 * narrow.bytes))
-        choice = Versions(self.kernel, self.aliases, sources, ops, also, shape, width, unrolling(ops),
+        choice = Versions(self.kernel, self.aliases, sources, ops, also, shape, width,
+                          1 if self.plan.is_large else unrolling(ops),
                           bool(self._fused), emit, streams, self.ahead.loads(ops, self._root))
         with self.code.scope():
             results = choice.write(splits) if versions else choice.plain()
-        for value, buffer in self._fused.items():
-            self.own(value, buffer)
-        self._fused = {}
         return tuple(self.code.export(r) for r in results)
 
     def test(self, ops: Sequence[Op]) -> None:
@@ -344,7 +357,7 @@ class Walker:
             if self._is_virtual(value) and not inside_set.isdisjoint(self.plan.roots(value)):
                 self.keep([value])
         stores = [o for o in inside if o.row.effects & Effect.WRITES]
-        if any(o.row.effects & Effect.ORDERS for o in inside) or self._waits(op) or any(map(self._waits, inside)):
+        if any(o.row.effects & Effect.ORDERS for o in inside) or self.waits(op) or any(map(self.waits, inside)):
             self.before_ordering(op)
         number = self.plan.places[op].number
         for value in list(self._loads):
@@ -354,7 +367,7 @@ class Walker:
                     self._read_if_met(value, store.operands[0])
 
     @staticmethod
-    def _waits(op: Op) -> bool:
+    def waits(op: Op) -> bool:
         """Whether `op` is a loop that may wait until another program has written."""
         return op.name == "while" and any(o.row.effects & Effect.READS for r in op.regions for o in ops_in(r))
 

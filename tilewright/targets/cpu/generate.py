@@ -16,7 +16,7 @@ from typing import Any
 from tilewright.ir.node import Module
 from tilewright.ir.types import I1, Pointer, element_of
 from tilewright.ir.walk import ops_in
-from tilewright.targets.cpu import atomic, control, debug, dot, order, rearrange, reduce, scan
+from tilewright.targets.cpu import atomic, control, debug, dot, order, panels, rearrange, reduce, scan
 from tilewright.targets.cpu.aliasing import Aliases
 from tilewright.targets.cpu.code import Code
 from tilewright.targets.cpu.extents import Guards, is_access
@@ -59,7 +59,7 @@ def generate(module: Module, isa: Isa, vector_bits: int, check_bounds: bool = Tr
     code = Code(writer, entry, [("slots", PTR), ("first", I64), ("last", I64), ("context", PTR)])
     kernel = Kernel(module, code, vector_bits)
     if line_info:
-        kernel.lines = LineTable(code, module.entry_name, module.entry.loc)
+        kernel.lines = code.line_table = LineTable(code, module.entry_name, module.entry.loc)
     _bind_arguments(kernel)
     body = module.entry.body
     aliases = Aliases(module)
@@ -78,14 +78,18 @@ def generate(module: Module, isa: Isa, vector_bits: int, check_bounds: bool = Tr
         walker.end_block()
         return _following(kernel, coordinates)
 
+    entering = code.reserve()
     code.loop(first, last, constant(I64, 1), program, _coordinates(kernel, first))
     code.ret()
+    if kernel.panels:
+        panels.write_forget(writer, kernel)
+        entering(f"call void @{panels.FORGET}({kernel.context})")
     messages = kernel.messages
     metadata = {"entry": entry, "scratch_bytes": max(64, kernel.scratch.size), "asserts": messages.asserts,
                 "prints": messages.prints, "accesses": messages.accesses,
                 "nontemporal": streaming.used, "atomics": kernel.atomics, "polls_cancel": messages.waits,
                 "loops": [location_record(loc) for loc in messages.loops], "name": module.entry_name,
-                "line_info": line_info,
+                "line_info": line_info, "location": location_record(module.entry.loc),
                 "slots": len(module.entry.params) + 2 * sum(isinstance(p.type, Pointer) for p in module.entry.params),
                 "places": [location_record(op.loc) for op in ops_in(module.entry.body) if is_access(op)]}
     return Generated(code.text() + writer.text(), metadata)

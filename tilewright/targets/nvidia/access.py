@@ -1,7 +1,8 @@
 """Loads and stores of global memory.
 
 A thread's registers that hold neighbours in memory are one access of up to 16 bytes, if the facts of the axis analysis
-say that their addresses follow one another, that the first is aligned, and that one mask bit decides for all.  A mask
+say that their addresses follow one another, that the first is aligned, and that one mask bit decides for all.  What
+only optimistic facts say is tested: a load then has a branch for runs and one for single elements.  A mask
 is the instruction's predicate; padding is masked as well.  Of places that replicate an element only the owner stores.
 What no argument writes is read through the read-only path (`ld.global.nc`) when the launch is `disjoint`.
 Tests: tests/targets/nvidia/.
@@ -13,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import gcd
 
+from tilewright.analysis.axis import Axis
 from tilewright.analysis.axis_info import power_of_two_in
 from tilewright.ir.layout_rules import layout_of
 from tilewright.ir.node import Op, Value
@@ -27,7 +29,7 @@ from tilewright.targets.llvm.types import I16, I32, I64, Type, constant, zero
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia.emit.code import known_flag
 from tilewright.targets.nvidia.passes.coalesce import order_of, vector_length
-from tilewright.targets.nvidia.state import Kernel, inside
+from tilewright.targets.nvidia.state import Kernel, Registers, inside
 
 _LEVELS = {Eviction.NORMAL: "", Eviction.FIRST: ".L1::evict_first", Eviction.LAST: ".L1::evict_last"}
 _LOADS = {Cache.CA: ".ca", Cache.CG: ".cg", Cache.CS: ".cs", Cache.CV: ".cv"}
@@ -121,11 +123,11 @@ def from_bits(kernel: Kernel, bits: LlvmValue, element: Element) -> LlvmValue:
 # --- which registers go together
 
 
-def groups(kernel: Kernel, op: Op) -> Iterator[tuple[int, ...]]:
-    """The registers of each access of a tile op, in the order of their addresses."""
+def groups(kernel: Kernel, op: Op, axis: Axis | None = None) -> Iterator[tuple[int, ...]]:
+    """The registers of each access of a tile op, in the order of their addresses, by the facts of `axis`."""
     pointer = op.operands[0]
     layout, shape = layout_of(pointer), shape_of(pointer.type)
-    fact = kernel.axis.fact(pointer)
+    fact = (axis or kernel.axis).fact(pointer)
     dim = order_of(fact)[0]
     element = element_of(pointer.type)
     assert isinstance(element, Pointer)
@@ -167,20 +169,45 @@ def load(kernel: Kernel, op: Op) -> None:
                       None if other is None else [kernel.scalar(other)], 1)
         kernel.bind(op.result, found)
         return
-    layout, mask, other = layout_of(op.result), op.operand("mask"), op.operand("other")
+    tile, layout, mask, other = op.result.type, layout_of(op.result), op.operand("mask"), op.operand("other")
     pointers = kernel.registers(op.operands[0])
-    registers: list[LlvmValue] = [zero(convert.register_type(op.result.type.element))] * layout.size(REGISTER)
-    for group in groups(kernel, op):
-        flag = inside(kernel, op.result.type, layout, group[0])
-        if flag is False:
-            continue
-        guard = None if flag is True else flag
-        if mask is not None:
-            guard = kernel.code.both(guard, kernel.registers(mask)[group[0]])
-        elsewhere = None if other is None else [kernel.registers(other)[r] for r in group]
-        for r, value in zip(group, _read(kernel, op, pointers[group[0]], guard, elsewhere, len(group)), strict=True):
-            registers[r] = value
-    kernel.bind(op.result, registers)
+    sure, likely = list(groups(kernel, op)), list(groups(kernel, op, kernel.likely_axis))
+
+    def read(by: Sequence[tuple[int, ...]]) -> list[LlvmValue]:
+        registers: list[LlvmValue] = [zero(convert.register_type(element_of(op.result.type)))] * layout.size(REGISTER)
+        for group in by:
+            flag = inside(kernel, tile, layout, group[0])
+            if flag is False:
+                continue
+            guard = None if flag is True else flag
+            if mask is not None:
+                guard = kernel.code.both(guard, kernel.registers(mask)[group[0]])
+            elsewhere = None if other is None else [kernel.registers(other)[r] for r in group]
+            found = _read(kernel, op, pointers[group[0]], guard, elsewhere, len(group))
+            for r, value in zip(group, found, strict=True):
+                registers[r] = value
+        return registers
+
+    if len(likely) >= len(sure):
+        kernel.bind(op.result, read(sure))
+    else:
+        runs = _are_runs(kernel, op, pointers, likely)
+        kernel.bind(op.result, kernel.code.branch(runs, lambda: read(likely), lambda: read(sure)))
+
+
+def _are_runs(kernel: Kernel, op: Op, pointers: Registers, likely: Sequence[tuple[int, ...]]) -> LlvmValue:
+    """Whether this thread's groups are what the optimistic facts say: consecutive elements, aligned as a whole."""
+    code, size = kernel.code, element_of(op.result.type).bytes
+    result: LlvmValue | None = None
+    for group in likely:
+        first, *others = (code.cast("ptrtoint", pointers[r], I64) for r in group)
+        bytes_ = constant(I64, size * len(group) - 1)
+        result = code.both(result, code.icmp("eq", code.op("and", first, bytes_), constant(I64, 0)))
+        for k, address in enumerate(others, 1):
+            expected = code.op("add", first, constant(I64, k * size))
+            result = code.both(result, code.icmp("eq", address, expected))
+    assert result is not None
+    return result
 
 
 def _read(kernel: Kernel, op: Op, pointer: LlvmValue, guard: LlvmValue | None, other: Sequence[LlvmValue] | None,
@@ -245,9 +272,30 @@ def store(kernel: Kernel, op: Op) -> None:
         if flag is False:
             continue
         guard = kernel.code.both(owner, None if flag is True else flag)
+        guard = kernel.code.both(guard, _last_of_equals(kernel, op, layout, group[0]))
         if mask is not None:
             guard = kernel.code.both(guard, kernel.registers(mask)[group[0]])
         _write(kernel, op, kernel.registers(pointer)[group[0]], [kernel.registers(value)[r] for r in group], guard)
+
+
+def _last_of_equals(kernel: Kernel, op: Op, layout: Layout, register: int) -> LlvmValue | None:
+    """Whether this is the last of a run of elements that are known to have one address: only that one is stored.
+
+    Runs in which the mask differs, and addresses that turn out to be equal, are left to chance.
+    """
+    code, pointer, mask = kernel.code, op.operands[0], op.operand("mask")
+    fact, shape = kernel.axis.fact(pointer), shape_of(pointer.type)
+    flag: LlvmValue | None = None
+    for d, (run, size) in enumerate(zip(fact.constancy, shape, strict=True)):
+        if run == 1 or size == 1 or (mask is not None and kernel.axis.fact(mask).constancy[d] % min(run, size)):
+            continue
+        place = code.index(layout.coordinate(d), register)
+        is_end = code.icmp("eq", place, constant(I32, size - 1))
+        if run < size:
+            ends_run = code.icmp("eq", code.op("urem", place, constant(I32, run)), constant(I32, run - 1))
+            is_end = code.op("or", is_end, ends_run)
+        flag = code.both(flag, is_end)
+    return flag
 
 
 def _write(kernel: Kernel, op: Op, pointer: LlvmValue, values: Sequence[LlvmValue], guard: LlvmValue | None) -> None:

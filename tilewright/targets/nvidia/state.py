@@ -56,12 +56,17 @@ class Kernel:
         self.code = code
         self.capability = capability
         self.axis = Axis(module)
+        self.likely_axis = Axis(module, ranges=self.axis.ranges, optimistic=True)
         self.alias = Alias(module)
         self.indices = index_values(module)
         self.written: frozenset[Value] = frozenset()
+        self.uses: Mapping[Value, int] | None = None
         self.messages = Messages()
         self.shared_bytes = 0
+        self.whole_words = False        # some access takes the aligned word of 32 bits around its element
         self.run_block: Callable[[Block], None]
+        self.formats: dict[str, int] = {}      # of `device_print`
+        self.hidden_parameters: list[str] = []
         self._values: dict[Value, Registers] = {}
         self._wide: dict[Value, Registers] = {}
         self._shared: LlvmValue | None = None
@@ -97,6 +102,12 @@ class Kernel:
         """How many registers of each thread hold `value`."""
         return layout_of(value).size(REGISTER) if isinstance(value.type, Tile) else 1
 
+    def hidden(self, name: str) -> LlvmValue:
+        """The parameter `name` behind the user's, an i64; it exists once somebody has asked."""
+        if name not in self.hidden_parameters:
+            self.hidden_parameters.append(name)
+        return LlvmValue(I64, f"%{name}")
+
     # -- regions on elements
 
     def combine(self, region: Block, args: Sequence[LlvmValue]) -> list[LlvmValue]:
@@ -118,7 +129,7 @@ class Kernel:
         return self._shared
 
 
-def inside(kernel: Kernel, t: Tile, layout: Layout, register: int) -> LlvmValue | bool | None:
+def inside(kernel: Kernel, t: Tile, layout: Layout, register: int) -> LlvmValue | bool:
     """Whether `register` holds an element of the tile, not padding: True, False, or a flag for each thread."""
     code = kernel.code
     flag: LlvmValue | None = None

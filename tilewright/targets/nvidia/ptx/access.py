@@ -222,6 +222,12 @@ def prefetch(instruction: Instruction, bind: Binding) -> Step:
     return step
 
 
+def make_policy(instruction: Instruction, bind: Binding) -> Step:
+    """createpolicy: a cache policy, which has no effect on values (9.7.9.18)."""
+    put = bind.put(instruction.operands[0], "b64")
+    return lambda on: put(0, on)
+
+
 def map_to_peer(instruction: Instruction, bind: Binding) -> Step:
     """mapa: the address of a shared variable in another CTA of the cluster (9.7.9.23)."""
     type = instruction.parts[-1]

@@ -8,6 +8,7 @@ Before: a program and a CTA.  After: nothing is looked up by name any more.  Tes
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -70,6 +71,8 @@ class Binding:
         self.registers: dict[str, Array] = {}
         self.known: dict[str, Array] = {}       # of registers that may be unwritten: which threads wrote them
 
+        self.marks: dict[str, Array] = {}       # of accumulators of wgmma: the commit that last wrote them, a thread
+
     # ---- errors
     def error(self, message: str) -> PtxSyntaxError:
         assert self.instruction is not None
@@ -83,6 +86,12 @@ class Binding:
             type = self.cta.program.function.registers[name]
             self.registers[name] = np.zeros(self.threads, register_dtype(type))
         return self.registers[name]
+
+    def flying(self, name: str) -> Array:
+        """The marks of an accumulator; -1 where no product writes it."""
+        if name not in self.marks:
+            self.marks[name] = np.full(self.threads, -1, np.int64)
+        return self.marks[name]
 
     # ---- reading
     def source(self, operand: Operand, type: str) -> Array:
@@ -283,7 +292,7 @@ def elementwise(bind: Binding, instruction: Instruction, meaning: Callable[..., 
                 types: Sequence[str] = ()) -> Step:
     """d = meaning(sources...): `type` of the sources (or `types`, one each), `result` of d."""
     operands = instruction.operands
-    wanted = types or [type] * (len(operands) - 1)
+    wanted = types or [type] * (meaning.nin if isinstance(meaning, np.ufunc) else _arity(meaning, len(operands) - 1))
     if len(operands) - 1 != len(wanted):
         raise bind.error(f"takes {len(wanted)} sources, got {len(operands) - 1}")
     sources = [bind.source(o, t) for o, t in zip(operands[1:], wanted)]
@@ -295,6 +304,12 @@ def elementwise(bind: Binding, instruction: Instruction, meaning: Callable[..., 
         (a,) = sources
         return lambda on: put(meaning(a), on)
     return lambda on: put(meaning(*sources), on)
+
+
+def _arity(meaning: Callable[..., Any], given: int) -> int:
+    """How many sources a function takes; as many as are given if it takes any number."""
+    kinds = [p.kind for p in signature(meaning).parameters.values() if p.default is Parameter.empty]
+    return given if Parameter.VAR_POSITIONAL in kinds else len(kinds)
 
 
 def generic_window(space: str) -> int:

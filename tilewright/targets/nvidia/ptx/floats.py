@@ -181,6 +181,8 @@ def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def _exact_fma(a: float, b: float, c: float) -> float:
+    if isfinite(a) and isfinite(b) and not isfinite(c):
+        return c        # also where a * b alone would overflow
     if not (isfinite(a) and isfinite(b) and isfinite(c)):
         return float(np.float64(a) * np.float64(b) + np.float64(c))
     exact = Fraction(a) * Fraction(b) + Fraction(c)

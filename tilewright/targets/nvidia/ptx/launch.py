@@ -26,7 +26,7 @@ from tilewright.targets.nvidia.ptx.report import Counters, Fault
 Array = np.ndarray[Any, Any]
 __all__ = ["Checks", "Pointer", "Result", "Uninitialised", "run"]
 
-DEFAULT_LIMIT = 20_000_000      # instructions of a CTA
+DEFAULT_LIMIT = 5_000_000      # instructions of a CTA
 
 
 @dataclass(frozen=True, slots=True)
