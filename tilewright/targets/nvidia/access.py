@@ -128,9 +128,9 @@ def load(kernel: Kernel, op: Op) -> None:
         kernel.bind(op.result, found)
         return
     tile, layout, mask, other = op.result.type, layout_of(op.result), op.operand("mask"), op.operand("other")
-    pointers = kernel.registers(op.operands[0])
 
     def read(by: Sequence[tuple[int, ...]]) -> list[LlvmValue]:
+        pointers = kernel.registers(op.operands[0])
         registers: list[LlvmValue] = [zero(convert.register_type(element_of(op.result.type)))] * layout.size(REGISTER)
         for group in by:
             flag = inside(kernel, tile, layout, group[0])

@@ -31,7 +31,12 @@ def in_runs(kernel: Kernel, op: Op, access: Callable[[Sequence[Group]], Sequence
     sure, likely = list(groups(kernel, op, kernel.axis)), list(groups(kernel, op, kernel.likely_axis))
     if len(likely) >= len(sure):
         return access(sure)
-    return kernel.code.branch(_are_runs(kernel, op, likely), lambda: access(likely), lambda: access(sure))
+
+    def one_by_one() -> Sequence[LlvmValue]:
+        with kernel.afresh(op.operands):
+            return access(sure)
+
+    return kernel.code.branch(_are_runs(kernel, op, likely), lambda: access(likely), one_by_one)
 
 
 def groups(kernel: Kernel, op: Op, axis: Axis) -> Iterator[Group]:
@@ -87,8 +92,8 @@ def _are_runs(kernel: Kernel, op: Op, likely: Sequence[Group]) -> LlvmValue:
             result = code.both(result, code.icmp("eq", inside, constant(I64, 0)))
         for k, address in enumerate(others, 1):
             if not neighbours:
-                expected = code.op("add", first, constant(I64, k * size))
-                result = code.both(result, code.icmp("eq", address, expected))
+                # as a difference, in which what a loop changes cancels
+                result = code.both(result, code.icmp("eq", code.op("sub", address, first), constant(I64, k * size)))
             if mask is not None and not alike:
                 a, b = (kernel.registers(mask)[r] for r in (group[0], group[k]))
                 result = code.both(result, code.icmp("eq", a, b))
