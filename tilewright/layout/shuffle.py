@@ -2,11 +2,11 @@
 
 A round is one shuffle in which every lane sends one register (as much as 32 bits hold) and receives one.  In the space
 of (destination register, lane) bits a round is a coset of a subspace K that contains each lane once and in which no
-lane must send two different registers: a common complement of {lane = 0} and of {sent by lane 0}.  K is first sought
-inside {sender = receiver}: then as many rounds as possible stay in the thread and need no shuffle, and the number of
-the others is the least possible.  With replicas there may be no such K; then receivers that want different registers of
-one sender are sent to different copies of it.  Everything is data: xors of constants with images of the thread's lane
-and warp bits.
+lane must send two different registers: a common complement of {lane = 0} and of {sent by lane 0}.  K inside {sender =
+receiver} lets as many rounds as possible stay in the thread, which need no shuffle; the other choice takes fewer
+selects; both are made and the cheaper one is taken.  With replicas there may be no such K; then receivers that want
+different registers of one sender are sent to different copies of it.  Everything is data: xors of constants with images
+of the thread's lane and warp bits.
 Tests: tests/layout/test_shuffle.py.
 """
 
@@ -133,8 +133,11 @@ class _Rounds:
         self.sent_by = [*(f2.apply(self.sender[REGISTER], v) for v in self.cosets), *self.sender[LANE]]
 
     def plan(self) -> Shuffles | None:
-        """The rounds, or None if one sender would have to send two registers at once."""
-        chosen = self._subspace()
+        """The cheaper of two ways to choose K; None if in both one sender would have to send two registers at once."""
+        ways = [way for stay in (True, False) if (way := self._rounds(self._subspace(stay))) is not None]
+        return min(ways, key=lambda way: way.cost, default=None)
+
+    def _rounds(self, chosen: list[int]) -> Shuffles | None:
         graph = f2.Span(v >> self.k for v in chosen)
         # the element of K at each lane bit: which registers it twists, who sends, from which register
         at_lane = [f2.apply(chosen, graph.coordinates(1 << i)) for i in range(self.lanes)]
@@ -161,8 +164,11 @@ class _Rounds:
             taken[lead] ^= f2.apply([register for register, _ in copies], which)
         return sender, taken
 
-    def _subspace(self) -> list[int]:
-        """K: as many of its vectors as can be stay in the thread; if possible, no sender has two registers to send."""
+    def _subspace(self, prefer_staying: bool) -> list[int]:
+        """K: if possible, no sender has two registers to send; first, as many vectors as can be stay in the thread.
+
+        Staying saves shuffles, and may cost selects.
+        """
         whole = [1 << i for i in range(self.k + self.lanes)]
         at_zero = whole[:self.k]
         # directions in which one source register feeds several places are a broadcast: harmless in a round
@@ -171,7 +177,7 @@ class _Rounds:
         received_by = [0] * self.k + [1 << i for i in range(self.lanes)]
         stay = f2.kernel([s ^ r for s, r in zip(self.sent_by, received_by)])
         inside = f2.intersect(at_zero, stay)        # in `stay`, lane 0 receives and sends the same
-        chosen = f2.extend(inside, stay)
+        chosen = f2.extend(inside, stay) if prefer_staying else []
         rest = f2.extend(chosen, whole)
         p = f2.intersect([*at_zero, *chosen], rest)
         q = f2.intersect([*from_zero, *chosen], rest)

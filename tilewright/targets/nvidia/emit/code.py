@@ -24,9 +24,11 @@ ALL_LANES = -1
 class Code(FunctionWriter):
     """The body of one kernel of `num_warps` warps under construction."""
 
-    def __init__(self, module: ModuleWriter, name: str, params: Sequence[tuple[str, Type]], num_warps: int) -> None:
+    def __init__(self, module: ModuleWriter, name: str, params: Sequence[tuple[str, Type]], num_warps: int,
+                 has_fp8: bool = False) -> None:
         super().__init__(module, name, params, VOID, f'nounwind "nvvm.reqntid"="{32 * num_warps}"', (), "ptx_kernel")
         self.num_warps = num_warps
+        self.has_fp8 = has_fp8      # converts them in hardware
         self._threads: dict[tuple[int, ...], Value] = {}
         with self.entry():
             self.tid = self.machine("tid", [I32], [])[0]
@@ -78,6 +80,11 @@ class Code(FunctionWriter):
             constraints += [str(k) for k in range(len(initial))]
             operands += initial
         return self._assembly(text, constraints, outputs, operands, row.pure, row.convergent)
+
+    def user_assembly(self, text: str, constraints: str, outputs: Sequence[Type], inputs: Sequence[Value],
+                      pure: bool) -> list[Value]:
+        """Assembly that a user wrote; `text` is escaped already."""
+        return self._assembly(text, constraints.split(","), outputs, inputs, pure, convergent=True)
 
     def _assembly(self, text: str, constraints: list[str], outputs: Sequence[Type], operands: Sequence[Value],
                   pure: bool, convergent: bool) -> list[Value]:

@@ -55,6 +55,20 @@ _ROWS = (
     Instruction("st", "st", "9.7.9.11 st", text="st{space}{hints}{vector}.{kind} [{0}], {values};"),
     Instruction("mma", "mma.sync", "9.7.14.5.14 mma", text="mma.sync.aligned.{shape}.row.col.{d}.{a}.{a}.{d} {list0}, "
                 "{group0}, {group1}, {group2};", pure=True, convergent=True),
+    Instruction("ex2", "ex2.approx", "9.7.3.20 ex2", text="ex2.approx.ftz.f32 {out}, {0};", pure=True),
+    Instruction("fma.sat", "fma", "9.7.3.6 fma", text="fma.rn.sat.f32 {out}, {0}, {1}, {2};", pure=True),
+    Instruction("fma.rm", "fma", "9.7.3.6 fma", text="fma.rm.f32 {out}, {0}, {1}, {2};", pure=True),
+    *(Instruction(name, "max" if name.startswith("max") else "min", "9.7.3.12 max", pure=True,
+                  text=f"{name.removesuffix('_f').replace('_nan', '.NaN')}.f32 {{out}}, {{0}}, {{1}};")
+      for name in ("max_f", "min_f", "max_nan_f", "min_nan_f")),
+    Instruction("div.full", "div.full", "9.7.3.8 div", text="div.full.f32 {out}, {0}, {1};", pure=True),
+    Instruction("sqrt", "sqrt.approx", "9.7.3.15 sqrt", text="sqrt.approx.f32 {out}, {0};", pure=True),
+    Instruction("rsqrt", "rsqrt.approx", "9.7.3.17 rsqrt", text="rsqrt.approx.f32 {out}, {0};", pure=True),
+    *(Instruction(f"cvt.{name}", "cvt", "9.7.9.21 cvt", pure=True,
+                  text=f"cvt.rn.satfinite.{kind}x2.f32 {{out}}, {{0}}, {{1}};")
+      for name, kind in (("f8e4m3", "e4m3"), ("f8e5m2", "e5m2"))),
+    *(Instruction(f"cvt.from.{name}", "cvt", "9.7.9.21 cvt", text=f"cvt.rn.f16x2.{kind}x2 {{out}}, {{0}};", pure=True)
+      for name, kind in (("f8e4m3", "e4m3"), ("f8e5m2", "e5m2"))),
     Instruction("cvt.tf32", "cvt", "9.7.9.21 cvt", text="cvt.rna.tf32.f32 {out}, {0};", pure=True),
     Instruction("cvt.bf16", "cvt", "9.7.9.21 cvt", text="cvt.rn.bf16.f32 {out}, {0};", pure=True),
     Instruction("ldmatrix", "ldmatrix", "9.7.14.5.15 ldmatrix",
