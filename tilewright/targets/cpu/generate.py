@@ -36,6 +36,7 @@ HANDLERS: Mapping[str, Handler] = {
     "cat": rearrange.cat, "atomic_rmw": atomic.lower, "atomic_cas": atomic.lower,
     "gather": rearrange.gather, "map": rearrange.map_elements, "sort": order.sort, "histogram": order.histogram,
     "for": control.lower_for, "while": control.lower_while, "if": control.lower_if,
+    "inline_asm": debug.refuse_assembly, "inline_asm_ordered": debug.refuse_assembly,
     "device_print": debug.device_print, "device_assert": debug.device_assert, "assume": debug.assume,
 }
 

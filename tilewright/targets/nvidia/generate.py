@@ -21,7 +21,19 @@ from tilewright.targets.llvm import convert
 from tilewright.targets.llvm.isa import Isa
 from tilewright.targets.llvm.text import ModuleWriter
 from tilewright.targets.llvm.types import I64, Type, constant, zero
-from tilewright.targets.nvidia import access, atomic, control, conversion, debug, matrix, order, rearrange, reduce, scan
+from tilewright.targets.nvidia import (
+    access,
+    assembly,
+    atomic,
+    control,
+    conversion,
+    debug,
+    matrix,
+    order,
+    rearrange,
+    reduce,
+    scan,
+)
 from tilewright.targets.nvidia.capability import Capability
 from tilewright.targets.nvidia.elementwise import bind_wide, elementwise
 from tilewright.targets.nvidia.emit.code import Code
@@ -65,6 +77,7 @@ HANDLERS: Mapping[str, Handler] = {
     "dot": matrix.dot,
     "histogram": order.histogram, "atomic_rmw": atomic.atomic, "atomic_cas": atomic.atomic,
     "for": control.lower_for, "while": control.lower_while, "if": control.lower_if,
+    "inline_asm": assembly.inline_asm, "inline_asm_ordered": assembly.inline_asm,
     "device_print": debug.device_print, "device_assert": debug.device_assert,
     **dict.fromkeys(("yield", "condition", "return", "assume"), _nothing),
 }

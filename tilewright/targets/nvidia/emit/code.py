@@ -81,6 +81,11 @@ class Code(FunctionWriter):
             operands += initial
         return self._assembly(text, constraints, outputs, operands, row.pure, row.convergent)
 
+    def user_assembly(self, text: str, constraints: str, outputs: Sequence[Type], inputs: Sequence[Value],
+                      pure: bool) -> list[Value]:
+        """Assembly that a user wrote; `text` is escaped already."""
+        return self._assembly(text, constraints.split(","), outputs, inputs, pure, convergent=True)
+
     def _assembly(self, text: str, constraints: list[str], outputs: Sequence[Type], operands: Sequence[Value],
                   pure: bool, convergent: bool) -> list[Value]:
         result = ("void" if not outputs else str(outputs[0]) if len(outputs) == 1

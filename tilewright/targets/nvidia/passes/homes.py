@@ -269,7 +269,7 @@ def _special(homes: Homes, op: Op, result: Value) -> Layout | None:
 _FORWARD: Mapping[str, Rule] = {
     **dict.fromkeys(("load", "atomic_rmw", "atomic_cas"), lambda homes, op, result: homes.anchor(op)),
     **dict.fromkeys(_MOVING, lambda homes, op, result: homes.plain(result)),
-    **dict.fromkeys(("scan", "sort", "split", "map"), _special),
+    **dict.fromkeys(("scan", "sort", "split", "map", "inline_asm", "inline_asm_ordered"), _special),
     "dot": lambda homes, op, result: homes.product(op),
     "reduce": _reduce, "join": _join, "reshape": _reshape,
     "expand_dims": _mapped(lambda op, a: views.expanded(a, op.attrs["axis"])),

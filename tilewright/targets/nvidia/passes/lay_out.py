@@ -22,7 +22,7 @@ from tilewright.targets.nvidia.capability import Capability
 from tilewright.targets.nvidia.passes.homes import ANCHORED, Homes, is_tile
 
 _CONTROL = frozenset({"for", "while", "if"})
-_ASKING = frozenset({"scan", "sort", "split", "map", "reduce"})
+_ASKING = frozenset({"scan", "sort", "split", "map", "reduce", "inline_asm", "inline_asm_ordered"})
 _IN_PLACE = frozenset({"expand_dims", "permute", "reshape", "broadcast", "hint"})
 
 
