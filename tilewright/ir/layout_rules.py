@@ -116,7 +116,8 @@ def _join(op: Op) -> None:
 
 
 _RULES: Mapping[str, Rule] = {
-    **dict.fromkeys(("load", "store", "atomic_rmw", "atomic_cas", "map", "scan", "sort", "hint"), _same),
+    **dict.fromkeys(("load", "store", "atomic_rmw", "atomic_cas", "map", "scan", "sort", "hint", "inline_asm",
+                     "inline_asm_ordered"), _same),
     "reduce": _reduce,
     "expand_dims": _of_operand(lambda op, a: views.expanded(a, op.attrs["axis"])),
     "permute": _of_operand(lambda op, a: views.transposed(a, op.attrs["order"])),

@@ -161,6 +161,12 @@ def test_memory_that_the_kernel_may_write_is_read_each_time(options):
     assert FORGET in generated(grid_product()).text
 
 
+def test_the_accumulator_is_not_copied_for_it():
+    """One buffer of 4 KiB goes round the loop; beside it are two panels of 128 slots and their states of 3 KiB."""
+    metadata = generated(grid_product(I8, I32)).metadata
+    assert metadata["scratch_bytes"] - 2 * 128 * N * K < 3 * (M * N * 4)
+
+
 @pytest.mark.parametrize("waits", [False, True])
 def test_a_kernel_that_waits_for_others_keeps_nothing(waits):
     """It may see what another launch writes meanwhile.  Adding atomically to other memory changes nothing."""

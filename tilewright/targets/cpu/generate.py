@@ -36,6 +36,7 @@ HANDLERS: Mapping[str, Handler] = {
     "cat": rearrange.cat, "atomic_rmw": atomic.lower, "atomic_cas": atomic.lower,
     "gather": rearrange.gather, "map": rearrange.map_elements, "sort": order.sort, "histogram": order.histogram,
     "for": control.lower_for, "while": control.lower_while, "if": control.lower_if,
+    "inline_asm": debug.refuse_assembly, "inline_asm_ordered": debug.refuse_assembly,
     "device_print": debug.device_print, "device_assert": debug.device_assert, "assume": debug.assume,
 }
 
@@ -89,7 +90,7 @@ def generate(module: Module, isa: Isa, vector_bits: int, check_bounds: bool = Tr
                 "prints": messages.prints, "accesses": messages.accesses,
                 "nontemporal": streaming.used, "atomics": kernel.atomics, "polls_cancel": messages.waits,
                 "loops": [location_record(loc) for loc in messages.loops], "name": module.entry_name,
-                "line_info": line_info,
+                "line_info": line_info, "location": location_record(module.entry.loc),
                 "slots": len(module.entry.params) + 2 * sum(isinstance(p.type, Pointer) for p in module.entry.params),
                 "places": [location_record(op.loc) for op in ops_in(module.entry.body) if is_access(op)]}
     return Generated(code.text() + writer.text(), metadata)

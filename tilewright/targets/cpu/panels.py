@@ -53,7 +53,7 @@ def kept(walker: Walker, op: Op, value: Value, t: Tile, write: Callable[[Buffer]
     index = constant(I64, 0) if loop is None or slots == 1 else panel.slot(loop.count)
     address = walker.code.gep(walker.kernel.scratch_base, walker.code.fold(
         "add", walker.code.fold("mul", index, constant(I64, panel.stride)), constant(I64, panel.tiles)), Type("i8"))
-    buffer = Buffer(0, t.shape, t.element, address)
+    buffer = Buffer(panel.tiles, t.shape, t.element, address)
 
     def pack() -> tuple[LlvmValue, ...]:
         write(buffer)

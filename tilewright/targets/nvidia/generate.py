@@ -21,7 +21,19 @@ from tilewright.targets.llvm import convert
 from tilewright.targets.llvm.isa import Isa
 from tilewright.targets.llvm.text import ModuleWriter
 from tilewright.targets.llvm.types import I64, Type, constant, zero
-from tilewright.targets.nvidia import access, atomic, control, debug, dot, order, rearrange, reduce, scan
+from tilewright.targets.nvidia import (
+    access,
+    assembly,
+    atomic,
+    control,
+    conversion,
+    debug,
+    matrix,
+    order,
+    rearrange,
+    reduce,
+    scan,
+)
 from tilewright.targets.nvidia.capability import Capability
 from tilewright.targets.nvidia.elementwise import bind_wide, elementwise
 from tilewright.targets.nvidia.emit.code import Code
@@ -58,13 +70,14 @@ def _nothing(kernel: Kernel, op: Op) -> None:
 HANDLERS: Mapping[str, Handler] = {
     "constant": _constant, "program_id": _program_id, "num_programs": _program_id, "iota": rearrange.iota,
     **dict.fromkeys(("splat", "expand_dims", "broadcast", "permute", "hint"), rearrange.shape_op),
-    "reshape": rearrange.reshape, "convert": rearrange.convert, "join": rearrange.join, "split": rearrange.split,
+    "reshape": rearrange.reshape, "convert": conversion.convert, "join": rearrange.join, "split": rearrange.split,
     "cat": rearrange.cat, "slice": rearrange.slice_, "gather": rearrange.gather,
     "load": access.load, "store": access.store, "barrier": lambda kernel, op: kernel.code.barrier(),
     "reduce": reduce.reduce, "scan": scan.scan, "map": reduce.map_elements, "sort": order.sort,
-    "dot": dot.dot,
+    "dot": matrix.dot,
     "histogram": order.histogram, "atomic_rmw": atomic.atomic, "atomic_cas": atomic.atomic,
     "for": control.lower_for, "while": control.lower_while, "if": control.lower_if,
+    "inline_asm": assembly.inline_asm, "inline_asm_ordered": assembly.inline_asm,
     "device_print": debug.device_print, "device_assert": debug.device_assert,
     **dict.fromkeys(("yield", "condition", "return", "assume"), _nothing),
 }
@@ -92,7 +105,8 @@ def generate(module: Module, capability: Capability, num_warps: int) -> Generate
     entry = entry_symbol(module.entry_name)
     elements = [element_of(p.type) for p in module.entry.params]
     names = [f"p{k}" for k in range(len(elements))]
-    code = Code(writer, entry, [(n, _parameter_type(e)) for n, e in zip(names, elements, strict=True)], num_warps)
+    code = Code(writer, entry, [(n, _parameter_type(e)) for n, e in zip(names, elements, strict=True)], num_warps,
+                capability.fp8)
     kernel = Kernel(module, code, capability)
     kernel.written = access.written_bases(kernel)
 
@@ -100,7 +114,7 @@ def generate(module: Module, capability: Capability, num_warps: int) -> Generate
         for op in block.ops:
             _lower(kernel, op)
 
-    kernel.run_block = run
+    kernel.run_block, kernel.lower = run, lambda op: _lower(kernel, op)
     for param, given, element in zip(module.entry.params, code.params, elements, strict=True):
         kernel.bind(param, [access.from_bits(kernel, given, element) if given.type != convert.register_type(element)
                             else given])

@@ -90,7 +90,7 @@ class _Network:
         if name == REGISTER:
             return [values[r ^ 1 << place] for r in range(len(values))]
         if name == LANE:
-            return [shuffle(self.kernel, "shuffle_xor", v, 1 << place) for v in values]
+            return [shuffle(self.kernel, "shuffle_xor", v, constant(I32, 1 << place)) for v in values]
         return self._other_warp(values, 1 << LANE_BITS + place)
 
     def _other_warp(self, values: Sequence[LlvmValue], distance: int) -> list[LlvmValue]:

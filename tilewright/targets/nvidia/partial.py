@@ -96,11 +96,12 @@ def _select(kernel: Kernel, flag: LlvmValue | bool, a: Sequence[LlvmValue],
 
 def shuffled(kernel: Kernel, instruction: str, part: Part, operand: int) -> Part:
     """The part of another lane of the warp."""
-    flag = part.flag if isinstance(part.flag, bool) else shuffle(kernel, instruction, part.flag, operand)
-    return Part(tuple(shuffle(kernel, instruction, v, operand) for v in part.values), flag)
+    lane = constant(I32, operand)
+    flag = part.flag if isinstance(part.flag, bool) else shuffle(kernel, instruction, part.flag, lane)
+    return Part(tuple(shuffle(kernel, instruction, v, lane) for v in part.values), flag)
 
 
-def shuffle(kernel: Kernel, instruction: str, value: LlvmValue, operand: int) -> LlvmValue:
+def shuffle(kernel: Kernel, instruction: str, value: LlvmValue, operand: LlvmValue) -> LlvmValue:
     """A value of another lane: `shuffle_xor` with a mask, for example.  All lanes take part."""
     code, t = kernel.code, value.type
     bits = as_bits(kernel, value, Type("i8"))
@@ -115,7 +116,7 @@ def shuffle(kernel: Kernel, instruction: str, value: LlvmValue, operand: int) ->
     return code.bitcast(code.cast("trunc", found, t.as_int), t)
 
 
-def _shuffle32(kernel: Kernel, instruction: str, value: LlvmValue, operand: int) -> LlvmValue:
+def _shuffle32(kernel: Kernel, instruction: str, value: LlvmValue, operand: LlvmValue) -> LlvmValue:
     clamp = 0 if instruction == "shuffle_up" else 31
-    args = [constant(I32, -1), value, constant(I32, operand), constant(I32, clamp)]
+    args = [constant(I32, -1), value, operand, constant(I32, clamp)]
     return kernel.code.machine(instruction, [I32], args)[0]

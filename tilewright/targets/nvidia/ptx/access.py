@@ -1,6 +1,7 @@
 """Meanings of loads, stores, prefetches (PTX ISA 9.7.9), and the spaces that addresses point into.
 
-Cache hints are read and have no effect.  Tests: tests/targets/nvidia/ptx.
+Cache hints are read and have no effect.
+Tests: tests/targets/nvidia/ptx/test_memory.py.
 """
 
 from __future__ import annotations
@@ -220,6 +221,12 @@ def prefetch(instruction: Instruction, bind: Binding) -> Step:
         return None
 
     return step
+
+
+def make_policy(instruction: Instruction, bind: Binding) -> Step:
+    """createpolicy: a cache policy, which has no effect on values (9.7.9.18)."""
+    put = bind.put(instruction.operands[0], "b64")
+    return lambda on: put(0, on)
 
 
 def map_to_peer(instruction: Instruction, bind: Binding) -> Step:

@@ -2,7 +2,8 @@
 
 cp.async copies land when their threads wait; bulk copies that an mbarrier awaits land when nothing else can go on, or
 at a moment that the seed picks, one at a time.  From issue to landing their cells are marked, so an early read or a
-write over them is found whatever the moment was.  Tests: tests/targets/nvidia/ptx.
+write over them is found whatever the moment was.
+Tests: tests/targets/nvidia/ptx/test_asynchronous.py.
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ class ThreadCopies:
 
 @dataclass
 class BulkGroupItem:
-    """A bulk copy out of shared memory that thread `thread` committed in `group`."""
+    """A bulk copy out of shared memory by instruction `pc`, that thread `thread` committed in `group`."""
 
+    pc: int
     thread: int
     group: int
     cells: Array
@@ -132,14 +134,17 @@ class Asynchronous:
         if not self.flying:
             return False
         index = int(self.cta.random.integers(len(self.flying))) if self.cta.launch.seed else 0
-        pc, land = self.flying.pop(index)
+        self._do(*self.flying.pop(index))
+        return True
+
+    def _do(self, pc: int, effect: Callable[[], None]) -> None:
+        """A late effect; its faults are the instruction's that started it."""
         try:
-            land()
+            effect()
         except Fault as fault:
             instruction = self.cta.program.code[pc]
             fault.cta = fault.cta or self.cta.index
             raise fault.at(instruction.line, self.cta.program.text(instruction.line), instruction.location) from None
-        return True
 
     def commit_bulk(self, lanes: Array) -> None:
         self.bulk_committed[lanes] += 1
@@ -152,7 +157,7 @@ class Asynchronous:
             if done:
                 self._finish_read(item)
                 if not read_only:
-                    item.write()
+                    self._do(item.pc, item.write)
                     continue
             kept.append(item)
         self.bulk = kept
@@ -165,10 +170,7 @@ class Asynchronous:
     def finish(self) -> None:
         """After the last thread has left: nothing may still use shared memory; writes to global memory get done."""
         for item in self.bulk:
-            if not item.read_done:
-                raise Fault("in flight", "the CTA ends while a bulk copy still reads its shared memory; "
-                            "cp.async.bulk.wait_group.read is missing", (item.thread,))
-            item.write()
+            self._do(item.pc, lambda item=item: _end(item))     # type: ignore[misc]
         self.bulk = []
         while self.land_one():
             pass
@@ -179,3 +181,10 @@ class Asynchronous:
 
     def blocked_at(self) -> list[int]:
         return self.barriers.blocked_at()
+
+
+def _end(item: BulkGroupItem) -> None:
+    if not item.read_done:
+        raise Fault("in flight", "the CTA ends while a bulk copy still reads its shared memory; "
+                    "cp.async.bulk.wait_group.read is missing", (item.thread,))
+    item.write()

@@ -1,7 +1,7 @@
 """Meanings of bulk copies, of tensors and of plain bytes, and of tensormap instructions (PTX ISA 9.7.9.25.4 to .28).
 
 A copy into shared memory is announced at an mbarrier and lands late; one out of shared memory belongs to a bulk group.
-Tests: tests/targets/nvidia/ptx.
+Tests: tests/targets/nvidia/ptx/test_asynchronous.py.
 """
 
 from __future__ import annotations
@@ -166,6 +166,7 @@ def _store_tensor(instruction: Instruction, bind: Binding) -> Step:
     map_address, source = bind.address(target), bind.address(operands[1])
     coordinates = _coordinates(bind, target)
     reduction = next((p for p in parts if p in REDUCTIONS), "") if parts[1] == "reduce" else ""
+    pc = place_of(bind, instruction)
 
     def step(on: Mask) -> None:
         for thread in (cta.ids if on is None else cta.ids[on]).tolist():
@@ -177,12 +178,12 @@ def _store_tensor(instruction: Instruction, bind: Binding) -> Step:
                             (thread,))
             byte, address, inside = box_places(fields, corner, start)
             kind = _KINDS.get(fields.element, f"u{8 * fields.item}")
-            start_out_of_shared(bind, byte, fields.item, address, inside, thread, reduction, kind)
+            start_out_of_shared(bind, byte, fields.item, address, inside, thread, pc, reduction, kind)
 
     return step
 
 
-def start_out_of_shared(bind: Binding, byte: Array, item: int, address: Array, inside: Array, thread: int,
+def start_out_of_shared(bind: Binding, byte: Array, item: int, address: Array, inside: Array, thread: int, pc: int,
                         reduction: str, kind: str) -> None:
     """A copy of elements of shared memory to global addresses, in the thread's open bulk group."""
     cta = bind.cta
@@ -210,7 +211,7 @@ def start_out_of_shared(bind: Binding, byte: Array, item: int, address: Array, i
         else:
             memory.write(address[inside], threads, rows[:, None])
 
-    cta.copies.bulk.append(BulkGroupItem(thread, int(cta.copies.bulk_committed[thread]), cells, write))
+    cta.copies.bulk.append(BulkGroupItem(pc, thread, int(cta.copies.bulk_committed[thread]), cells, write))
 
 
 def check_fenced(cta: Cta, cells: Array, thread: int) -> None:
@@ -254,7 +255,7 @@ def bytes_copy(instruction: Instruction, bind: Binding) -> Step:
                                   remote)
             else:
                 everywhere = np.ones(len(offsets), bool)
-                start_out_of_shared(bind, origin + offsets, item, target + offsets, everywhere, thread, reduction,
+                start_out_of_shared(bind, origin + offsets, item, target + offsets, everywhere, thread, pc, reduction,
                                     parts[-1])
 
     return step

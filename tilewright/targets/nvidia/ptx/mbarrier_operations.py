@@ -1,7 +1,7 @@
 """Meanings of the mbarrier instructions (PTX ISA 9.7.13.15).
 
 Addresses are shared::cta ones, or shared::cluster ones of another CTA for remote arrivals.
-Tests: tests/targets/nvidia/ptx.
+Tests: tests/targets/nvidia/ptx/test_asynchronous.py.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def expect(instruction: Instruction, bind: Binding) -> Step:
 
 
 def wait(instruction: Instruction, bind: Binding) -> Control:
-    """mbarrier.test_wait, .try_wait: is the phase over?  A try whose answer is no waits until it is yes."""
+    """mbarrier.test_wait, .try_wait: is the phase over?  A second try in vain waits until it is."""
     cta, parts = bind.cta, instruction.parts
     operands = instruction.operands
     address, put = bind.address(operands[1]), bind.put(operands[0], "pred")
@@ -153,7 +153,9 @@ def wait(instruction: Instruction, bind: Binding) -> Control:
             if not over.all():
                 missing.append((barrier, barrier.phase))
         if missing and blocks:
-            return _wait_for(strand, missing)
+            if strand.tried == strand.pc:
+                return _wait_for(strand, missing)
+            strand.tried = strand.pc        # a try may give up (9.7.13.15.16); the program is to try again
         put(answer, on)
         return strand.pc + 1
 
