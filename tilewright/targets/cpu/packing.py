@@ -48,7 +48,7 @@ def pack(walker: Walker, value: Value, inner: Scalar, bias: int = 0, target: Buf
         walker.iterate(nest, body)
         return ()
 
-    walker.nest([value], shape, fused, emit, narrow=element == inner, splits=True)
+    walker.nest([value], shape, fused, emit, narrow=element if element == inner else None, splits=True)
     return buffer
 
 
