@@ -1,6 +1,7 @@
 """Meanings of loads, stores, prefetches (PTX ISA 9.7.9), and the spaces that addresses point into.
 
-Cache hints are read and have no effect.  Tests: tests/targets/nvidia/ptx.
+Cache hints are read and have no effect.
+Tests: tests/targets/nvidia/ptx/test_memory.py.
 """
 
 from __future__ import annotations

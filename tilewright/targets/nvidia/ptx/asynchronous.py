@@ -2,7 +2,8 @@
 
 cp.async copies land when their threads wait; bulk copies that an mbarrier awaits land when nothing else can go on, or
 at a moment that the seed picks, one at a time.  From issue to landing their cells are marked, so an early read or a
-write over them is found whatever the moment was.  Tests: tests/targets/nvidia/ptx.
+write over them is found whatever the moment was.
+Tests: tests/targets/nvidia/ptx/test_asynchronous.py.
 """
 
 from __future__ import annotations

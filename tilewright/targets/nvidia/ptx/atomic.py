@@ -1,6 +1,7 @@
 """Meanings of atom and red: every operation, type and vector (PTX ISA 9.7.13.5 to .7).
 
-Lanes at one address act one after another, in the order of lanes.  Tests: tests/targets/nvidia/ptx.
+Lanes at one address act one after another, in the order of lanes.
+Tests: tests/targets/nvidia/ptx/test_atomics.py.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ Before: a program and a CTA.  After: nothing is looked up by name any more.  Tes
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from inspect import Parameter, signature
+from inspect import CO_VARARGS
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -72,6 +72,8 @@ class Binding:
         self.known: dict[str, Array] = {}       # of registers that may be unwritten: which threads wrote them
 
         self.marks: dict[str, Array] = {}       # of accumulators of wgmma: the commit that last wrote them, a thread
+        self.fragments: dict[str, Array] = {}   # of its operands in registers: the commit that last read them
+        self.changed: dict[str, Array] = {}     # of both: before which wgmma.fence other instructions last wrote them
 
     # ---- errors
     def error(self, message: str) -> PtxSyntaxError:
@@ -89,9 +91,17 @@ class Binding:
 
     def flying(self, name: str) -> Array:
         """The marks of an accumulator; -1 where no product writes it."""
-        if name not in self.marks:
-            self.marks[name] = np.full(self.threads, -1, np.int64)
-        return self.marks[name]
+        return self._mark(self.marks, name)
+
+    def fragment(self, name: str) -> Array:
+        """The marks of an operand of wgmma in registers."""
+        return self._mark(self.fragments, name)
+
+    def _mark(self, table: dict[str, Array], name: str) -> Array:
+        if name not in table:
+            table[name] = np.full(self.threads, -1, np.int64)
+            self.changed.setdefault(name, np.full(self.threads, -1, np.int64))
+        return table[name]
 
     # ---- reading
     def source(self, operand: Operand, type: str) -> Array:
@@ -308,8 +318,10 @@ def elementwise(bind: Binding, instruction: Instruction, meaning: Callable[..., 
 
 def _arity(meaning: Callable[..., Any], given: int) -> int:
     """How many sources a function takes; as many as are given if it takes any number."""
-    kinds = [p.kind for p in signature(meaning).parameters.values() if p.default is Parameter.empty]
-    return given if Parameter.VAR_POSITIONAL in kinds else len(kinds)
+    code = getattr(meaning, "__code__", None)
+    if code is None or code.co_flags & CO_VARARGS:
+        return given
+    return int(code.co_argcount) - len(meaning.__defaults__ or ())
 
 
 def generic_window(space: str) -> int:

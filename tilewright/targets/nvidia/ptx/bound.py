@@ -1,8 +1,8 @@
 """A program's code for one CTA: closures, guards around them, and the watch on registers that may be unwritten.
 
 Before: `decode` has found the suspects.  After: `steps[pc]` does a plain instruction, `controls[pc]` one of control
-flow, `ends[pc]` is where the run of plain instructions from `pc` stops.  Tests:
-tests/targets/nvidia/ptx.
+flow, `ends[pc]` is where the run of plain instructions from `pc` stops.
+Tests: tests/targets/nvidia/ptx/test_program.py, test_faults.py.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 
 from tilewright.targets.nvidia.ptx import wgmma
 from tilewright.targets.nvidia.ptx.binding import Control, Made, Mask, Step
-from tilewright.targets.nvidia.ptx.operands import Instruction
-from tilewright.targets.nvidia.ptx.program import registers_of, written_and_read
+from tilewright.targets.nvidia.ptx.operands import Instruction, Vector
+from tilewright.targets.nvidia.ptx.program import registers_of
 from tilewright.targets.nvidia.ptx.report import Fault
 from tilewright.targets.nvidia.ptx.table import row_of
 
@@ -49,17 +49,21 @@ class Code:
     def reset(self) -> None:
         for known in self.known.values():
             known[:] = False
-        for mark in self.cta.binding.marks.values():
+        bind = self.cta.binding
+        for mark in (*bind.marks.values(), *bind.fragments.values(), *bind.changed.values()):
             mark[:] = -1
 
     def _mark_accumulators(self) -> None:
         """Registers that a wgmma writes, and those that they are moved to."""
         code, bind = self.cta.program.code, self.cta.binding
-        for instruction in code:
+        for instruction, uses in zip(code, self.cta.program.uses):
             if instruction.opcode.startswith("wgmma.mma_async"):
-                for name in written_and_read(instruction)[0]:
+                for name in uses[0]:
                     bind.flying(name)
-        moves = [written_and_read(i) for i in code if i.family == "mov"] if bind.marks else []
+                if isinstance(instruction.operands[1], Vector):
+                    for name in registers_of(instruction.operands[1]):
+                        bind.fragment(name)
+        moves = [uses for uses, i in zip(self.cta.program.uses, code) if i.family == "mov"] if bind.marks else []
         grown = True
         while grown:
             grown = False
@@ -91,11 +95,11 @@ class Code:
             raise bind.error(f"operands or modifiers that have no meaning here ({error})") from error
         defined = self.cta.program.function.undefined.get(pc)
         if isinstance(made, Control):
-            self.controls[pc] = self._guarded_control(self._watched_control(made.run, instruction), instruction)
+            self.controls[pc] = self._guarded_control(self._watched_control(made.run, pc), instruction)
             return
-        step = self._watched(made, instruction)
+        step = self._watched(made, pc)
         if bind.marks:
-            step = self._apart_from_products(step, instruction)
+            step = self._apart_from_products(step, pc)
         step = self._guarded(step, instruction)
         if defined and self.known:
             step = _before(step, [self.known[name] for name in defined if name in self.known])
@@ -144,15 +148,19 @@ class Code:
 
         return guarded
 
-    def _apart_from_products(self, step: Step, instruction: Instruction) -> Step:
-        writes, reads = written_and_read(instruction)
+    def _apart_from_products(self, step: Step, pc: int) -> Step:
+        instruction, (writes, reads) = self.cta.program.code[pc], self.cta.program.uses[pc]
         check = wgmma.watch(self.cta.binding, instruction, reads, writes)
-        if check is None:
+        note = wgmma.note_writes(self.cta.binding, instruction, writes)
+        if check is None and note is None:
             return step
 
         def checked(on: Mask) -> None:
-            check(on)
+            if check is not None:
+                check(on)
             step(on)
+            if note is not None:
+                note(on)
 
         return checked
 
@@ -171,8 +179,10 @@ class Code:
 
         return check
 
-    def _watched(self, step: Step, instruction: Instruction) -> Step:
-        writes, reads = written_and_read(instruction)
+    def _watched(self, step: Step, pc: int) -> Step:
+        instruction, (writes, reads) = self.cta.program.code[pc], self.cta.program.uses[pc]
+        if self.known.keys().isdisjoint(reads) and self.known.keys().isdisjoint(writes):
+            return step
         guard = instruction.guard.register if instruction.guard is not None else None
         reads = [name for name in reads if name != guard]
         marks = [self.known[name] for name in writes if name in self.known]
@@ -220,9 +230,9 @@ class Code:
 
         return computed
 
-    def _watched_control(self, run: Callable[[Strand], int], instruction: Instruction) -> Callable[[Strand], int]:
+    def _watched_control(self, run: Callable[[Strand], int], pc: int) -> Callable[[Strand], int]:
         """A control instruction uses what it reads; but a shuffle hands it on, in its meaning."""
-        writes, reads = written_and_read(instruction)
+        instruction, (writes, reads) = self.cta.program.code[pc], self.cta.program.uses[pc]
         if instruction.guard is not None:
             reads = [name for name in reads if name != instruction.guard.register]
         if row_of(instruction).pure:

@@ -2,7 +2,7 @@
 
 Host bytes are copied in, so that bounds are exact and nothing of the host's can be hurt, and copied back after the
 launch.  Addresses keep the host's alignment up to 256 bytes, so facts that a launcher derives from pointers hold.
-Tests: tests/targets/nvidia/ptx.
+Tests: tests/targets/nvidia/ptx/test_launch.py.
 """
 
 from __future__ import annotations

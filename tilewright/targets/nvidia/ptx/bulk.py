@@ -1,7 +1,7 @@
 """Meanings of bulk copies, of tensors and of plain bytes, and of tensormap instructions (PTX ISA 9.7.9.25.4 to .28).
 
 A copy into shared memory is announced at an mbarrier and lands late; one out of shared memory belongs to a bulk group.
-Tests: tests/targets/nvidia/ptx.
+Tests: tests/targets/nvidia/ptx/test_asynchronous.py.
 """
 
 from __future__ import annotations

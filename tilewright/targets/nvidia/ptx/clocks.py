@@ -6,7 +6,7 @@ asynchronous copies write.  `seen[w, a]` is the last time of agent
 action hands a warp's clock on and advances it.  Inside a warp, other lanes' accesses count as ordered only after
 bar.warp.sync or a barrier (PTX ISA 8.8), a thread's own always.  (Vector clocks: Mattern 1989; one record per cell for
 writes, one per warp for reads, after FastTrack: Flanagan, Freund, PLDI 2009.)
-Tests: tests/targets/nvidia/ptx.
+Tests: tests/targets/nvidia/ptx/test_clocks.py, test_faults.py.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Clocks:
         return int(self.now.max())
 
     def add_agent(self, agent: int) -> None:
-        if agent >= self.seen.shape[1]:
+        while agent >= self.seen.shape[1]:
             more = np.full((self.warps, self.seen.shape[1]), self.first - 1, np.int64)
             self.seen = np.concatenate([self.seen, more], 1)
 

@@ -1,6 +1,6 @@
 """Meanings of cp.async, its groups, and its arrival at mbarriers (PTX ISA 9.7.9.25.3).
 
-Tests: tests/targets/nvidia/ptx.
+Tests: tests/targets/nvidia/ptx/test_asynchronous.py.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ remember where the ways join, and the scheduler runs the deepest strand first, s
 Nothing waits for a strand that is blocked: threads make progress on their own (PTX ISA 3.1, independent thread
 scheduling).  Seed 0 runs warps together wherever it can; other seeds part and mix them.
 Before: a program, bound (`bound.py`).  After `run`: all threads have left, or a `Fault` says why they cannot.
-Tests: tests/targets/nvidia/ptx.
+Tests: tests/targets/nvidia/ptx/test_control.py.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Approximate instructions (ex2, lg2, sin, cos, tanh, rcp, rsqrt, sqrt, div .approx) are computed in float64 and rounded:
 more exact than the hardware, which the machine does not claim to match in their last bits.  NaN payloads are not kept.
-Tests: tests/targets/nvidia/ptx.
+Tests: tests/targets/nvidia/ptx/test_floating.py.
 """
 
 from __future__ import annotations

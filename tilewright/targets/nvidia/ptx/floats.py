@@ -2,8 +2,8 @@
 
 float64 holds every narrower format exactly, and one +, *, / or sqrt of formats with at most 25 bits rounds right when
 it is computed in float64 and rounded again (Figueroa, SIGNUM 1995).  A fused multiply-add does not: its float64 sum is
-rounded *to odd* first, after which rounding again is right (Boldo, Melquiond, IEEE TC 2008). Tests:
-tests/targets/nvidia/ptx.
+rounded *to odd* first, after which rounding again is right (Boldo, Melquiond, IEEE TC 2008).
+Tests: tests/targets/nvidia/ptx/test_floats.py.
 """
 
 from __future__ import annotations

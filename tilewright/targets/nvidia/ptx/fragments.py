@@ -2,7 +2,8 @@
 
 With g = lane / 4 and t = lane % 4, a register of p elements holds, for A, row g + 8 (i odd), columns p t + e + 4 p (i
 / 2); for B, rows p t + e + 4 p i, column g; for C, row g + 8 (i / 2), column 2 t + (i odd).  The tables give, for each
-matrix element, its place in [lane][register][element].  Tests: tests/targets/nvidia/ptx/test_tensor_cores.py.
+matrix element, its place in [lane][register][element].
+Tests: tests/targets/nvidia/ptx/test_tensor_cores.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Meanings of the mbarrier instructions (PTX ISA 9.7.13.15).
 
 Addresses are shared::cta ones, or shared::cluster ones of another CTA for remote arrivals.
-Tests: tests/targets/nvidia/ptx.
+Tests: tests/targets/nvidia/ptx/test_asynchronous.py.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 9.7.13.15).
 
 Before: `init` at an address.  After a phase: what its arrivals had seen is ordered before what its waiters do.
-Tests: tests/targets/nvidia/ptx.
+Tests: tests/targets/nvidia/ptx/test_asynchronous.py.
 """
 
 from __future__ import annotations

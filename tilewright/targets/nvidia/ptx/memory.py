@@ -2,8 +2,8 @@
 
 Addresses are the machine's: global memory lies low, shared and local memory have windows of the generic address space
 (PTX ISA 5, 6.4.1.1).  Every access is tested for bounds, alignment, initialisation and races, then done with NumPy for
-all lanes at once.  Rows of results belong to the given addresses in order.  Tests:
-tests/targets/nvidia/ptx.
+all lanes at once.  Rows of results belong to the given addresses in order.
+Tests: tests/targets/nvidia/ptx/test_memory.py.
 """
 
 from __future__ import annotations

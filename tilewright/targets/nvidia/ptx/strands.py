@@ -1,4 +1,7 @@
-"""Sets of threads that run together.  Tests: tests/targets/nvidia/ptx."""
+"""Sets of threads that run together.
+
+Tests: tests/targets/nvidia/ptx/test_control.py.
+"""
 
 from __future__ import annotations
 

@@ -2,13 +2,15 @@
 
 A code generator may emit what stands here (`opcodes()`), and nothing else: an instruction without a row is an error
 that names its line.  A family whose modifiers change what it is (bar.warp, cp.async.bulk) has a row for each, the
-longest matching prefix counts.  Tests: tests/targets/nvidia/ptx.
+longest matching prefix counts.
+Tests: tests/targets/nvidia/ptx/test_program.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 
 from tilewright.targets.nvidia.ptx import (
     access,
@@ -225,12 +227,20 @@ def opcodes() -> frozenset[str]:
     return frozenset(TABLE)
 
 
-def row_of(instruction: Instruction, text: str = "") -> Row:
-    """The row with the longest prefix.  Raises `PtxSyntaxError` with the line for an instruction that has none."""
-    parts = instruction.parts
+@cache
+def _row(opcode: str) -> Row | None:
+    parts = opcode.split(".")
     for length in range(min(len(parts), 5), 0, -1):
         row = TABLE.get(".".join(parts[:length]))
         if row is not None:
             return row
-    raise PtxSyntaxError(f"the instruction {instruction.opcode} has no meaning here", instruction.line, text,
-                         instruction.location)
+    return None
+
+
+def row_of(instruction: Instruction, text: str = "") -> Row:
+    """The row with the longest prefix.  Raises `PtxSyntaxError` with the line for an instruction that has none."""
+    row = _row(instruction.opcode)
+    if row is None:
+        raise PtxSyntaxError(f"the instruction {instruction.opcode} has no meaning here", instruction.line, text,
+                             instruction.location)
+    return row

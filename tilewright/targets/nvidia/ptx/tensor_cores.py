@@ -1,7 +1,8 @@
 """Meanings of mma.sync, ldmatrix, stmatrix, movmatrix (PTX ISA 9.7.14).
 
 Products are exact and sums are rounded once, from float64: more exact than the hardware.  tf32 operands lose the bits
-that the hardware does not read.  Tests: tests/targets/nvidia/ptx/test_tensor_cores.py.
+that the hardware does not read.
+Tests: tests/targets/nvidia/ptx/test_tensor_cores.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Tensor maps: what a bulk tensor copy knows of a tensor (PTX ISA 5.5, 9.7.9.28).
 
 The hardware's 128 bytes are opaque; these have a layout of their own, which tensormap.replace and the copies share.  A
-`TensorMap` makes one on the host.  Tests: tests/targets/nvidia/ptx.
+`TensorMap` makes one on the host.
+Tests: tests/targets/nvidia/ptx/test_asynchronous.py.
 """
 
 from __future__ import annotations

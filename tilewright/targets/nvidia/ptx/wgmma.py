@@ -1,7 +1,8 @@
 """Meanings of wgmma: products of a warpgroup, operands in shared memory, accumulators under way (PTX ISA 9.7.15).
 
 Before: four warps at one instruction.  After: D holds its value already, and is marked as under way until its group is
-waited for; operands are marked as being read.  Sums are float32.  Tests: tests/targets/nvidia/ptx.
+waited for; operands are marked as being read.  Sums are float32.
+Tests: tests/targets/nvidia/ptx/test_wgmma.py.
 """
 
 from __future__ import annotations
@@ -231,13 +232,42 @@ def multiply(instruction: Instruction, bind: Binding) -> Control:
     return _warpgroup(bind, act)
 
 
+def _check_fenced_registers(bind: Binding, names: list[str], group: int) -> None:
+    """Ordinary writes of registers come before products after a wgmma.fence only (9.7.15.7.1)."""
+    groups = bind.cta.warpgroups
+    threads = slice(GROUP * group, GROUP * group + GROUP)
+    for name in names:
+        if (bind.changed[name][threads] == groups.fences[threads]).any():
+            raise Fault("in flight", f"register {name.split('@')[0]} was written just before a wgmma that uses it; "
+                        "wgmma.fence is missing", (GROUP * group,))
+
+
+def note_writes(bind: Binding, instruction: Instruction, writes: list[str]) -> Step | None:
+    """Remember when an ordinary instruction writes a register of a product; a move may be none in the end."""
+    touched = [bind.changed[name] for name in writes if name in bind.changed]
+    if not touched or instruction.family == "mov":
+        return None
+    groups = bind.cta.warpgroups
+
+    def note(on: Mask) -> None:
+        for changed in touched:
+            np.copyto(changed, groups.fences, where=True if on is None else on)
+
+    return note
+
+
 def _register_operand(bind: Binding, operand: Any, k: int, type: str) -> Callable[[int], tuple[Array, Array]]:
     """A in registers: each warp holds 16 rows, as mma.sync has them."""
     registers, per = Registers(bind, operand), 32 // BITS[type]
     places = a_places(16, k, per)
     nothing = np.zeros(0, np.int64)
+    names = [item.name for item in bind.items(operand) if isinstance(item, Register)]
+    fragments, groups = [bind.fragment(name) for name in names], bind.cta.warpgroups
 
     def read(group: int) -> tuple[Array, Array]:
+        _check_fenced_registers(bind, names, group)
+        for fragment in fragments:
+            fragment[GROUP * group:GROUP * group + GROUP] = groups.committed[group]
         raw = np.ascontiguousarray(registers.gather()[4 * group:4 * group + 4])
         return _numbers(raw, type).reshape(4, -1)[:, places].reshape(64, k), nothing
 
@@ -254,7 +284,8 @@ def _accumulators(bind: Binding, instruction: Instruction, n: int, type: str,
         raise bind.error(f"{len(items)} registers do not hold 64x{n} {type}")
     arrays = [bind.register(item.name) for item in items if isinstance(item, Register)]
     chosen = bind.predicate(instruction.operands[3])
-    flying = [bind.flying(item.name) for item in items if isinstance(item, Register)]
+    names = [item.name for item in items if isinstance(item, Register)]
+    flying = [bind.flying(name) for name in names]
     groups = cta.warpgroups
     dtype = {"f32": np.float32, "s32": np.int32, "f16": np.float16}[type]
 
@@ -263,6 +294,7 @@ def _accumulators(bind: Binding, instruction: Instruction, n: int, type: str,
         scale = np.broadcast_to(chosen(), cta.threads)[threads]
         if (scale != scale[0]).any():
             raise Fault("operand", "the threads of a warpgroup disagree on scale-d", (GROUP * group,))
+        _check_fenced_registers(bind, names, group)
         value = product.reshape(4, 16 * n)[:, place].reshape(GROUP, -1, per)
         if scale[0]:
             old = np.stack([array[threads] for array in arrays], 1).view(dtype).reshape(GROUP, -1, per)
@@ -280,20 +312,23 @@ def _accumulators(bind: Binding, instruction: Instruction, n: int, type: str,
 def watch(bind: Binding, instruction: Instruction, reads: list[str], writes: list[str]) -> Step | None:
     """A test that an ordinary instruction touches no accumulator under way; a move hands the mark on."""
     cta, moves = bind.cta, instruction.family == "mov"
-    touched = [name for name in dict.fromkeys([*reads, *writes]) if name in bind.marks]
-    if not touched:
-        return None
-    groups = cta.warpgroups
     if moves and len(reads) == 1 and len(writes) == 1:
         return _hand_on(bind, reads[0], writes[0])
-    marks = [(name, bind.marks[name]) for name in touched]
+    marks = [(name, bind.marks[name], "used while a wgmma still writes it")
+             for name in dict.fromkeys([*reads, *writes]) if name in bind.marks]
+    if not moves:
+        marks += [(name, bind.fragments[name], "written while a wgmma still reads it")
+                  for name in writes if name in bind.fragments]
+    if not marks:
+        return None
+    groups = cta.warpgroups
 
     def check(on: Mask) -> None:
-        for name, mark in marks:
+        for name, mark, what in marks:
             bad = mark > groups.done if on is None else on & (mark > groups.done)
             if bad.any():
-                raise Fault("in flight", f"register {name.split('@')[0]} is used while a wgmma still writes it; "
-                            "wgmma.wait_group is missing", (int(np.flatnonzero(bad)[0]),))
+                raise Fault("in flight", f"register {name.split('@')[0]} is {what}; wgmma.wait_group is missing",
+                            (int(np.flatnonzero(bad)[0]),))
 
     return check
 
