@@ -36,6 +36,7 @@ EXPECTED = {
     "P of attention, fp8": (accumulator((64, 64), (4, 1)), operand("A", (64, 64), 4, (4, 1)), 1, Kind.SHUFFLE),
     "a small transpose in each warp": (blocked((16, 32), (1, 4), (4, 8), (4, 1), (1, 0)),
                                        blocked((16, 32), (4, 1), (1, 32), (4, 1), (0, 1)), 4, Kind.SHUFFLE),
+    "a large transpose in one warp": (coalesced((32, 32), 1, 1), coalesced((32, 32), 1, 1, (0, 1)), 4, Kind.SHARED),
     "epilogue": (ACC, ROWS, 4, Kind.SHARED),
     "epilogue, 16 bits": (ACC, coalesced((128, 128), 8, 4), 2, Kind.SHARED),
     "row sums to a vector": (sliced(SUMS, 1), coalesced((128,), 1, 4), 4, Kind.SHARED),

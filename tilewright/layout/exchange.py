@@ -3,13 +3,13 @@
 Offsets have three parts, [low | bank | row]: low is the chain of elements that vectors or matrix rows need side by
 side, filled up to a 4-byte word; bank goes up to 128 bytes; row is the rest.  A side is free of conflicts exactly if
 the span H of the row vectors meets the span of one wavefront of that side (the lanes served together and its part of
-the chain) in 0 only.  So H is a common complement of two subspaces, and for a chain of registers common to both sides
-it always exists.
-The chain is what there is to search for: some few candidates, by cost.
+the chain) in 0 only.  So H is a common complement of two subspaces.  For a chain of registers common to both sides, in
+which no sum of lanes and warps of the two lies, it always exists.  What there is to search for is the chain: some few
+candidates, by cost.
 
-Words matter: lanes that share a 4-byte word do not conflict, so the word is filled before H is chosen, with lanes of
-both sides first.  Lanes and warps must have no bits inside a vector (else the order of its elements would depend on the
-thread), so bank and row are chosen in a complement of the chain that holds the other bases.
+Words matter: lanes that share a 4-byte word do not conflict, so the word is filled before H is chosen, with lanes.
+Lanes and warps must have no bits inside a vector (else the order of its elements would depend on the thread), so bank
+and row are chosen in a complement of the chain that holds their bases.
 Tests: tests/layout/test_exchange.py.
 """
 
@@ -183,10 +183,9 @@ def conflict_free(src: Layout, dst: Layout, item_bytes: int, chain: Sequence[int
     Neither layout has registers that only replicate.
     """
     src = _writers(src)
-    near = [*f2.intersect(src.bases(LANE), dst.bases(LANE)), *dst.bases(LANE), *src.bases(LANE)]
     threads = [b for side in (src, dst) for name in (LANE, WARP) for b in side.bases(name)]
     rest = [*threads, *src.columns, *dst.columns, *(1 << i for i in range(src.bits))]
-    low = [*chain, *f2.extend(chain, [*near, *rest], max(0, packed_bits(item_bytes) - len(chain)))]
+    low = [*chain, *f2.extend(chain, rest, max(0, packed_bits(item_bytes) - len(chain)))]
     space = f2.extend(low, rest, src.bits - len(low))
     p = f2.intersect(_wavefront(src, to, low, item_bytes, _aligned(src, low, space)), space)
     q = f2.intersect(_wavefront(dst, back, low, item_bytes, _aligned(dst, low, space)), space)
