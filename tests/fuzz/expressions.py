@@ -274,13 +274,13 @@ class Expressions:
         if way == 0 and len(shape) == 2:
             return Expr(kind, "tl.trans({0})", (self.expr(Kind(kind.dtype, shape[::-1]), depth),))
         if way == 1 and len(shape) == 3:
-            order = list(range(3))
-            self.random.shuffle(order)
-            before = [0, 0, 0]
-            for i, o in enumerate(order):
-                before[o] = shape[i]
-            x = self.expr(Kind(kind.dtype, tuple(before)), depth)
-            return Expr(kind, f"tl.permute({{0}}, {tuple(order)})", (x,))
+            text, before = "{0}", list(shape)
+            for _ in range(self.random.randrange(1, 3)):        # the last one first
+                order, sizes = self.random.sample(range(3), 3), list(before)
+                for i, o in enumerate(order):
+                    before[o] = sizes[i]
+                text = text.format(f"tl.permute({{0}}, {tuple(order)})")
+            return Expr(kind, text, (self.expr(Kind(kind.dtype, tuple(before)), depth),))
         if way == 2:
             same = [s for s in self.shapes if s and s != shape and Kind("i32", s).numel == kind.numel]
             if same:
