@@ -147,7 +147,9 @@ class Expressions:
                             "tl.minimum({0}, {1})", "tl.maximum({0}, {1})", "//", "%", "<<", ">>", "mixed"])
         if form in ("//", "%") and self.chance(0.4):         # by a number of any size, which is no zero and no -1
             odd = "{1} | 1" if kind.dtype[0] == "u" else f"{{1}} & {2 ** (bits - 1) - 1} | 1"
-            return Expr(kind, f"({{0}} {form} ({odd})).to({to})", (left, right))
+            # with some bits away, so that a tile may lie between the limits up to which a division is done in floats
+            most = self.choose(["", "", f" & {2 ** (bits - 3) - 1}", f" & {2 ** (bits // 2 + 2) - 1}"])
+            return Expr(kind, f"(({{0}}{most}) {form} ({odd})).to({to})", (left, right))
         if form in ("//", "%"):
             return Expr(kind, f"({{0}} {form} (({{1}} & 7) + 1)).to({to})", (left, right))
         if form in ("<<", ">>"):
