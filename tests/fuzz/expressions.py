@@ -210,12 +210,14 @@ class Expressions:
         if kind.dtype == "i1":
             return Expr(kind, self.choose(["({0} == 0)", "({0} != 0)", "({0} == ({0} | {0}))", "({0} ^ ({0} | True))",
                                            "(({0} == 0) == 0)", "(~{0})"]), (x,))
+        if kind.dtype in FLOATS and self.chance(0.4):
+            return Expr(kind, self.choose([
+                "tl.maximum({0}, 0.0)", "tl.maximum(-0.0, {0})", "tl.minimum({0}, -0.0)", "tl.minimum(0.0, {0})",
+                "tl.maximum({0}, 1.5)", "tl.minimum(tl.maximum({0}, -2.0), 2.0)", "tl.maximum(-{0}, {0})"]), (x,))
         if kind.dtype in FLOATS:
             return Expr(kind, self.choose([
                 "({0} + 0.0)", "(0.0 + {0})", "({0} - 0.0)", "({0} * 1.0)", "tl.abs(-{0})", "(-(-{0}))", "({0} * 0.0)",
-                "(0.0 - {0})", "({0} - {0})", "tl.maximum({0}, {0})", "({0} + {0})", "tl.maximum({0}, 0.0)",
-                "tl.maximum(-0.0, {0})", "tl.minimum({0}, -0.0)", "tl.minimum(0.0, {0})", "tl.maximum({0}, 1.5)",
-                "tl.minimum(tl.maximum({0}, -2.0), 2.0)", "tl.maximum(-{0}, {0})"]), (x,))
+                "(0.0 - {0})", "({0} - {0})", "tl.maximum({0}, {0})", "({0} + {0})"]), (x,))
         if self.chance(0.3):
             way = "".join(f".to({spelled(d)})" for d in (self.choose(INTS), self.choose(INTS), kind.dtype))
             return Expr(kind, "{0}" + way, (x,))
