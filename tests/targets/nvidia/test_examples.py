@@ -12,7 +12,7 @@ from tilewright.targets.nvidia import NvidiaTarget
 from tilewright.targets.nvidia.assemble import find_tool
 
 ROOT = Path(__file__).resolve().parents[3]
-EXAMPLES = [p for p in sorted((ROOT / "examples").glob("0[1-6]_*.py"))]
+EXAMPLES = sorted((ROOT / "examples").glob("0[1-6]_*.py"))
 ARCHITECTURES = (80, 90, 100, 120)
 
 pytestmark = pytest.mark.skipif(find_tool("ptxas") is None, reason="no ptxas on this machine")
