@@ -28,6 +28,12 @@ def test_sources_are_what_code_depends_on(package):
     assert {"version.py", "compile.py", os.path.join("targets", "llvm", "text.py")} <= names
 
 
+def test_a_target_does_not_depend_on_another():
+    everything, cpu = ({e.path for e in sources(target=target)} for target in ("", "cpu"))
+    left_out = everything - cpu
+    assert left_out and all(os.path.join("targets", "nvidia") + os.sep in path for path in left_out)
+
+
 def test_content_counts_not_the_place(package, tmp_path):
     before = sources_hash(package)
     copy = shutil.copytree(package, tmp_path / "elsewhere")
@@ -41,7 +47,7 @@ def test_content_counts_not_the_place(package, tmp_path):
 def test_hash_is_made_once_for_a_state(package, tmp_path, monkeypatch):
     store = Store(tmp_path / "cache")
     made = []
-    monkeypatch.setattr(fingerprint, "sources_hash", lambda folder: made.append(1) or f"hash{len(made)}")
+    monkeypatch.setattr(fingerprint, "sources_hash", lambda folder, target: made.append(1) or f"hash{len(made)}")
     first = compiler_key(store, package)
     assert compiler_key(store, package) == first and len(made) == 1
     assert "hash1" in first and VERSION in first and sys.implementation.cache_tag in first

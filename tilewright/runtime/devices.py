@@ -53,9 +53,10 @@ class Devices:
         """LLVM, in child processes or in this one."""
         return self._once(("compiler", *_compiler_knobs(settings)), lambda: self._compiler(settings))
 
-    def compiler_key(self, settings: Settings) -> str:
+    def compiler_key(self, settings: Settings, target: str = "cpu") -> str:
         """The part of a key that stands for the versions and the content of the compiler."""
-        return self._once(("key", *_store_knobs(settings)), lambda: compiler_key(self.store(settings)))
+        return self._once(("key", target, *_store_knobs(settings)),
+                          lambda: compiler_key(self.store(settings), target=target))
 
     def _once(self, key: Any, make: Callable[[], T]) -> T:
         if key not in self._made:

@@ -342,10 +342,11 @@ class JITFunction(DescribedFunction, KernelInterface):
                 return entry
             settings = self.settings()
             signature = self.specializer.signature(split.atoms, values, False, False)
-            build = Build(self, signature, self.options(given), dependencies(self, values),
-                          DEVICES.target(device, settings), DEVICES.store(settings),
-                          lambda: DEVICES.compiler_key(settings), reads=not settings["always_compile"],
-                          check=settings["verify"], inspection=HOOKS.inspection())
+            target = DEVICES.target(device, settings)
+            build = Build(self, signature, self.options(given), dependencies(self, values), target,
+                          DEVICES.store(settings), lambda: DEVICES.compiler_key(settings, target.name),
+                          reads=not settings["always_compile"], check=settings["verify"],
+                          inspection=HOOKS.inspection())
             entry = self._entries[key] = Entry(build)
             names = self.specializer.slot_names(split.atoms)
             self.found_written.update(names[slot] for slot in entry.written.params)

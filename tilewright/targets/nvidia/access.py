@@ -1,21 +1,17 @@
 """Loads and stores of global memory.
 
 A thread's registers that hold neighbours in memory are one access of up to 16 bytes, if the facts of the axis analysis
-say that their addresses follow one another, that the first is aligned, and that one mask bit decides for all.  What
-only optimistic facts say is tested: a load then has a branch for runs and one for single elements.  A mask
-is the instruction's predicate; padding is masked as well.  Of places that replicate an element only the owner stores.
-What no argument writes is read through the read-only path (`ld.global.nc`) when the launch is `disjoint`.
+say that their addresses follow one another, that the first is aligned, and that one mask bit decides for all (`runs`).
+A mask is the instruction's predicate; padding is masked as well.  Of places that replicate an element only the owner
+stores.  What no argument writes is read through the read-only path (`ld.global.nc`) when the launch is `disjoint`.
 Tests: tests/targets/nvidia/.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import gcd
 
-from tilewright.analysis.axis import Axis
-from tilewright.analysis.axis_info import power_of_two_in
 from tilewright.ir.layout_rules import layout_of
 from tilewright.ir.node import Op, Value
 from tilewright.ir.ops.attributes import Cache, Eviction
@@ -28,8 +24,8 @@ from tilewright.targets.llvm import convert
 from tilewright.targets.llvm.types import I16, I32, I64, Type, constant, zero
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia.emit.code import known_flag
-from tilewright.targets.nvidia.passes.coalesce import order_of, vector_length
-from tilewright.targets.nvidia.state import Kernel, Registers, inside
+from tilewright.targets.nvidia.runs import in_runs
+from tilewright.targets.nvidia.state import Kernel, inside
 
 _LEVELS = {Eviction.NORMAL: "", Eviction.FIRST: ".L1::evict_first", Eviction.LAST: ".L1::evict_last"}
 _LOADS = {Cache.CA: ".ca", Cache.CG: ".cg", Cache.CS: ".cs", Cache.CV: ".cv"}
@@ -120,44 +116,6 @@ def from_bits(kernel: Kernel, bits: LlvmValue, element: Element) -> LlvmValue:
     return code.bitcast(bits, convert.register_type(element))
 
 
-# --- which registers go together
-
-
-def groups(kernel: Kernel, op: Op, axis: Axis | None = None) -> Iterator[tuple[int, ...]]:
-    """The registers of each access of a tile op, in the order of their addresses, by the facts of `axis`."""
-    pointer = op.operands[0]
-    layout, shape = layout_of(pointer), shape_of(pointer.type)
-    fact = (axis or kernel.axis).fact(pointer)
-    dim = order_of(fact)[0]
-    element = element_of(pointer.type)
-    assert isinstance(element, Pointer)
-    length = vector_length(fact, dim, shape[dim], element.element.bytes)
-    mask = op.operand("mask")
-    if mask is not None:
-        length = gcd(length, power_of_two_in(kernel.axis.fact(mask).constancy[dim]) or length)
-    places = _register_bits(layout, dim, length)
-    taken = sum(1 << p for p in places)
-    for base in range(layout.size(REGISTER)):
-        if base & taken == 0:
-            yield tuple(base | sum(1 << p for i, p in enumerate(places) if j >> i & 1) for j in range(1 << len(places)))
-
-
-def _register_bits(layout: Layout, dim: int, length: int) -> list[int]:
-    """The register bits that move by 1, 2, 4, ... along `dim`, up to `length` elements."""
-    along = layout.coordinate(dim)
-    stride = 1
-    for size in layout.shape[dim + 1:]:
-        stride *= size
-    places: list[int] = []
-    bases = layout.bases(REGISTER)
-    while 1 << len(places) < length and stride << len(places) in bases:
-        places.append(bases.index(stride << len(places)))
-    moved = [b for name, bs in along.inputs for i, b in enumerate(bs) if not (name == REGISTER and i in places)]
-    while places and any(b & ((1 << len(places)) - 1) for b in moved):
-        places.pop()        # other inputs share these bits: not a run of its own
-    return places
-
-
 # --- loads
 
 
@@ -170,10 +128,9 @@ def load(kernel: Kernel, op: Op) -> None:
         kernel.bind(op.result, found)
         return
     tile, layout, mask, other = op.result.type, layout_of(op.result), op.operand("mask"), op.operand("other")
-    pointers = kernel.registers(op.operands[0])
-    sure, likely = list(groups(kernel, op)), list(groups(kernel, op, kernel.likely_axis))
 
     def read(by: Sequence[tuple[int, ...]]) -> list[LlvmValue]:
+        pointers = kernel.registers(op.operands[0])
         registers: list[LlvmValue] = [zero(convert.register_type(element_of(op.result.type)))] * layout.size(REGISTER)
         for group in by:
             flag = inside(kernel, tile, layout, group[0])
@@ -188,26 +145,7 @@ def load(kernel: Kernel, op: Op) -> None:
                 registers[r] = value
         return registers
 
-    if len(likely) >= len(sure):
-        kernel.bind(op.result, read(sure))
-    else:
-        runs = _are_runs(kernel, op, pointers, likely)
-        kernel.bind(op.result, kernel.code.branch(runs, lambda: read(likely), lambda: read(sure)))
-
-
-def _are_runs(kernel: Kernel, op: Op, pointers: Registers, likely: Sequence[tuple[int, ...]]) -> LlvmValue:
-    """Whether this thread's groups are what the optimistic facts say: consecutive elements, aligned as a whole."""
-    code, size = kernel.code, element_of(op.result.type).bytes
-    result: LlvmValue | None = None
-    for group in likely:
-        first, *others = (code.cast("ptrtoint", pointers[r], I64) for r in group)
-        bytes_ = constant(I64, size * len(group) - 1)
-        result = code.both(result, code.icmp("eq", code.op("and", first, bytes_), constant(I64, 0)))
-        for k, address in enumerate(others, 1):
-            expected = code.op("add", first, constant(I64, k * size))
-            result = code.both(result, code.icmp("eq", address, expected))
-    assert result is not None
-    return result
+    kernel.bind(op.result, in_runs(kernel, op, read))
 
 
 def _read(kernel: Kernel, op: Op, pointer: LlvmValue, guard: LlvmValue | None, other: Sequence[LlvmValue] | None,
@@ -263,19 +201,24 @@ def store(kernel: Kernel, op: Op) -> None:
         guard = kernel.code.both(kernel.code.is_first_thread(), None if mask is None else kernel.scalar(mask))
         _write(kernel, op, kernel.scalar(pointer), [kernel.scalar(value)], guard)
         return
-    layout = layout_of(pointer)
+    tile, layout = pointer.type, layout_of(pointer)
     owner = kernel.code.thread_flag(dict(layout.free()))
-    for group in groups(kernel, op):
-        if group[0] & layout.free()[REGISTER]:
-            continue
-        flag = inside(kernel, pointer.type, layout, group[0])
-        if flag is False:
-            continue
-        guard = kernel.code.both(owner, None if flag is True else flag)
-        guard = kernel.code.both(guard, _last_of_equals(kernel, op, layout, group[0]))
-        if mask is not None:
-            guard = kernel.code.both(guard, kernel.registers(mask)[group[0]])
-        _write(kernel, op, kernel.registers(pointer)[group[0]], [kernel.registers(value)[r] for r in group], guard)
+
+    def write(by: Sequence[tuple[int, ...]]) -> list[LlvmValue]:
+        for group in by:
+            if group[0] & layout.free()[REGISTER]:
+                continue
+            flag = inside(kernel, tile, layout, group[0])
+            if flag is False:
+                continue
+            guard = kernel.code.both(owner, None if flag is True else flag)
+            guard = kernel.code.both(guard, _last_of_equals(kernel, op, layout, group[0]))
+            if mask is not None:
+                guard = kernel.code.both(guard, kernel.registers(mask)[group[0]])
+            _write(kernel, op, kernel.registers(pointer)[group[0]], [kernel.registers(value)[r] for r in group], guard)
+        return []
+
+    in_runs(kernel, op, write)
 
 
 def _last_of_equals(kernel: Kernel, op: Op, layout: Layout, register: int) -> LlvmValue | None:

@@ -114,7 +114,7 @@ def generate(module: Module, capability: Capability, num_warps: int) -> Generate
         for op in block.ops:
             _lower(kernel, op)
 
-    kernel.run_block = run
+    kernel.run_block, kernel.lower = run, lambda op: _lower(kernel, op)
     for param, given, element in zip(module.entry.params, code.params, elements, strict=True):
         kernel.bind(param, [access.from_bits(kernel, given, element) if given.type != convert.register_type(element)
                             else given])

@@ -26,16 +26,20 @@ class Code(FunctionWriter):
 
     def __init__(self, module: ModuleWriter, name: str, params: Sequence[tuple[str, Type]], num_warps: int,
                  has_fp8: bool = False) -> None:
-        super().__init__(module, name, params, VOID, f'nounwind "nvvm.reqntid"="{32 * num_warps}"', (), "ptx_kernel")
+        super().__init__(module, name, params, VOID, _attributes(num_warps), (), "ptx_kernel")
         self.num_warps = num_warps
         self.has_fp8 = has_fp8      # converts them in hardware
         self._threads: dict[tuple[int, ...], Value] = {}
+        self._is_unrelated = False
         with self.entry():
             self.tid = self.machine("tid", [I32], [])[0]
 
     @contextmanager
     def entry(self) -> Iterator[None]:
         """Instructions go to the entry block, before all others; their operands are made there as well."""
+        if self._is_unrelated:
+            yield
+            return
         lines, self._lines = self._lines, self._stack_slots
         try:
             yield
@@ -47,6 +51,20 @@ class Code(FunctionWriter):
         start, end = self._head.rsplit(")", 1)[0], self._head.rsplit(")", 1)[1]
         listed = ", ".join(f"{t} %{n}" for n, t in params)
         self._head = f"{start}{', ' if listed and self.params else ''}{listed}){end}"
+
+    @contextmanager
+    def unrelated(self) -> Iterator[None]:
+        """What is made inside of thread numbers is made there, from a number that LLVM cannot know to be the same.
+
+        So nothing of it is shared with what is outside, or moved there.
+        """
+        kept = self.tid, self._threads, self._is_unrelated
+        (self.tid,) = self.machine("opaque", [I32], [self.tid])
+        self._threads, self._is_unrelated = {}, True
+        try:
+            yield
+        finally:
+            self.tid, self._threads, self._is_unrelated = kept
 
     # --- instructions of the table
 
@@ -189,6 +207,11 @@ class Code(FunctionWriter):
 
     def to_i64(self, a: Value) -> Value:
         return self.cast("sext", a, I64)
+
+
+def _attributes(num_warps: int) -> str:
+    """Of the kernel; without a least number of blocks ptxas may leave a thread 32 registers (13.0.88, 2026-11-30)."""
+    return f'nounwind "nvvm.reqntid"="{32 * num_warps}" "nvvm.minctasm"="1"'
 
 
 def known_flag(value: Value) -> bool | None:

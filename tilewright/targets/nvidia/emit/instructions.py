@@ -55,6 +55,7 @@ _ROWS = (
     Instruction("st", "st", "9.7.9.11 st", text="st{space}{hints}{vector}.{kind} [{0}], {values};"),
     Instruction("mma", "mma.sync", "9.7.14.5.14 mma", text="mma.sync.aligned.{shape}.row.col.{d}.{a}.{a}.{d} {list0}, "
                 "{group0}, {group1}, {group2};", pure=True, convergent=True),
+    Instruction("opaque", "mov", "9.7.9.1 mov", text="mov.b32 {out}, {0};"),
     Instruction("ex2", "ex2.approx", "9.7.3.20 ex2", text="ex2.approx.ftz.f32 {out}, {0};", pure=True),
     Instruction("fma.sat", "fma", "9.7.3.6 fma", text="fma.rn.sat.f32 {out}, {0}, {1}, {2};", pure=True),
     Instruction("fma.rm", "fma", "9.7.3.6 fma", text="fma.rm.f32 {out}, {0}, {1}, {2};", pure=True),

@@ -29,6 +29,7 @@ from tilewright.targets.nvidia.passes.coalesce import VECTOR_BYTES, memory_layou
 from tilewright.targets.nvidia.passes.special import reduce_layout, scan_layout, sort_layout, split_layout
 
 ANCHORED = frozenset({"load", "store", "atomic_rmw", "atomic_cas"})
+_TESTED = frozenset({"load", "store"})      # whose code tests what is only likely
 _SHAPES = frozenset({"expand_dims", "permute", "reshape", "hint"})
 _LEAVES = frozenset({"splat", "iota"})
 # Ops whose results are put into a layout of their own by their code, whatever their operands have.
@@ -77,7 +78,7 @@ class Homes:
     def anchor(self, op: Op) -> Layout:
         """The layout in which a memory access on tiles runs."""
         pointer = op.operands[0]
-        axis = self._likely if op.name == "load" else self._axis      # code for loads tests what is only likely
+        axis = self._likely if op.name in _TESTED else self._axis
         return memory_layout(pointer.type, axis.fact(pointer), self.num_warps)
 
     def op_layout(self, op: Op) -> Layout:
