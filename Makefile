@@ -22,6 +22,8 @@ TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
+# The same language on the other host, which has llvmlite's loader and Python's threads; 5: PYTEST_ARGS chose none of it.
+PORTABLE := TILEWRIGHT_HOST=portable $(PYTEST) --sample 5 tests/lang tests/errors tests/runtime/test_jit.py || test $$? = 5
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all corpus lint pages clean
@@ -34,9 +36,11 @@ demo: $(VENV)/.core
 
 test: lint
 	$(PYTEST) --sample $(SAMPLE)
+	$(PORTABLE)
 
 test-all: lint
 	$(PYTEST)
+	$(PORTABLE)
 
 corpus: $(VENV)/.corpus
 	$(BIN)/python -m pytest tests/corpus $(PYTEST_ARGS)

@@ -21,6 +21,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell ignores Ctrl-C for what it starts in the background, and children inherit that: tests that send it hang.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+PTX = "ptx"             # the engine (`tilewright.testing.engines`)
+PTX_PERCENT = 4.0       # of its tests in a run of all tests: about three minutes on two cores
+
 SAMPLE = pytest.StashKey[tuple[int, int]]()     # (tests in the sample, tests collected)
 
 
@@ -28,6 +31,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("tilewright")
     group.addoption("--sample", type=percentage, metavar="N",
                     help="run a fixed N per cent of the tests, chosen by the hash of their ids (default: all)")
+    group.addoption("--ptx", type=percentage, metavar="N", default=PTX_PERCENT,
+                    help="run a fixed N per cent of the tests of the slow engine `ptx` (default: %(default)s)")
     group.addoption("--accept", action="store_true", help="rewrite golden files with what came out")
 
 
@@ -51,6 +56,12 @@ def sampled_percentage(config: pytest.Config) -> float:
     return 100.0 if given is None else given
 
 
+def on_ptx(item: pytest.Item) -> bool:
+    """Whether a test runs a kernel on the PTX machine only because it runs it on every engine."""
+    call = getattr(item, "callspec", None)
+    return call is not None and PTX in (call.params.get("launch"), call.params.get("engine"))
+
+
 @pytest.fixture
 def accept(request: pytest.FixtureRequest) -> bool:
     """True when golden files are to be rewritten (`pytest --accept`)."""
@@ -59,7 +70,8 @@ def accept(request: pytest.FixtureRequest) -> bool:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     percent = sampled_percentage(config)
-    chosen = [item for item in items if in_sample(item.nodeid, percent)]
+    ptx = config.getoption("--ptx") / 100 * percent
+    chosen = [item for item in items if in_sample(item.nodeid, ptx if on_ptx(item) else percent)]
     config.stash[SAMPLE] = (len(chosen), len(items))
     if len(chosen) < len(items):
         kept = set(chosen)

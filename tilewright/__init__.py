@@ -33,6 +33,7 @@ from tilewright.diagnostics import (
     WrappedOffsetError,
 )
 from tilewright.language.aggregates import aggregate
+from tilewright.locks import NO_FORK
 from tilewright.runtime import knobs
 from tilewright.runtime.allocation import set_allocator
 from tilewright.runtime.arguments import MockTensor
@@ -72,5 +73,6 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
-        return importlib.import_module(f"tilewright.{name}")
+        with NO_FORK:
+            return importlib.import_module(f"tilewright.{name}")
     raise AttributeError(f"module 'tilewright' has no attribute {name!r}")

@@ -149,6 +149,10 @@ class PTXASError(TritonError):
         super().__init__(f"PTXAS error: {self.error_message}")
 
 
+class NotOnThisTargetError(CompilationError, NotImplementedError):
+    """A kernel that only another target takes; it says which."""
+
+
 class InterpreterError(TritonError):
     """An error raised while a kernel runs in an interpreter."""
 

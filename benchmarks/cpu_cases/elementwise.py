@@ -11,6 +11,7 @@ import torch
 import tilewright as triton
 import tilewright.language as tl
 from cpu_cases.case import Case, elements, random
+from cpu_cases.with_numba import rival
 
 BLOCK = 1024
 
@@ -81,7 +82,8 @@ def add(n: int) -> Case:
     out = torch.empty(n)
     grid = (triton.cdiv(n, BLOCK),)
     return Case("add", elements(n), lambda: add_kernel[grid](x, y, out, n, BLOCK=BLOCK), out, x + y, 0.0,
-               {"torch": lambda: torch.add(x, y, out=out), "numpy": lambda: np.add(x.numpy(), y.numpy(), out.numpy())},
+               {"torch": lambda: torch.add(x, y, out=out), "numpy": lambda: np.add(x.numpy(), y.numpy(), out.numpy()),
+                **rival("add", x, y, out)},
                (lambda a, b: a + b, (x, y)))
 
 
@@ -90,7 +92,9 @@ def affine_relu(n: int) -> Case:
     out = torch.empty(n)
     grid = (triton.cdiv(n, BLOCK),)
     return Case("affine + relu", elements(n), lambda: affine_relu_kernel[grid](x, out, n, 1.5, 0.25, BLOCK=BLOCK),
-               out, torch.relu(x * 1.5 + 0.25), 1e-6, {"torch": lambda: torch.relu(x * 1.5 + 0.25)},
+               out, torch.relu(x * 1.5 + 0.25), 1e-6, {"torch": lambda: torch.relu(x * 1.5 + 0.25),
+                                                           **rival("affine_relu", x, out, np.float32(1.5),
+                                                                   np.float32(0.25))},
                (lambda a: torch.relu(a * 1.5 + 0.25), (x,)))
 
 
@@ -124,7 +128,7 @@ def gather(rows: int, width: int) -> Case:
     block = triton.next_power_of_2(width)
     return Case("gather rows", f"{rows} x {width}",
                lambda: gather_kernel[(rows,)](table, index, out, width, BLOCK=block), out, table[index], 0.0,
-               {"torch": lambda: torch.index_select(table, 0, index, out=out)},
+               {"torch": lambda: torch.index_select(table, 0, index, out=out), **rival("gather", table, index, out)},
                (lambda t, i: torch.nn.functional.embedding(i, t), (table, index)))
 
 
@@ -139,7 +143,7 @@ def scatter_add(n: int) -> Case:
         scatter_add_kernel[grid](x, index, out, n, BLOCK=BLOCK)
 
     return Case("scatter-add", elements(n), ours, out, torch.zeros(1 << 14).index_add_(0, index, x), 0.0,
-               {"torch": lambda: out.zero_().index_add_(0, index, x)},
+               {"torch": lambda: out.zero_().index_add_(0, index, x), **rival("scatter_add", x, index, out)},
                (lambda i, v: torch.zeros(1 << 14).index_add(0, i, v), (index, x)))
 
 
@@ -154,7 +158,7 @@ def transpose(rows: int, columns: int) -> Case:
 
 CASES: Mapping[str, Sequence[Callable[[], Case]]] = {
     "add": [partial(add, 1000), partial(add, 65536), partial(add, 1048576), partial(add, 16777216)],
-    "relu": [partial(affine_relu, 1048576), partial(affine_relu, 16777216)],
+    "relu": [partial(affine_relu, 65536), partial(affine_relu, 1048576), partial(affine_relu, 16777216)],
     "gelu": [partial(gelu, 1048576)],
     "dropout": [partial(dropout, 1048576)],
     "gather": [partial(gather, 8192, 128), partial(gather, 8192, 1000)],

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+import numpy as np
 import torch
 
 import tilewright as triton
 import tilewright.language as tl
 from cpu_cases.case import Case, random
+from cpu_cases.with_numba import rival
 
-SHAPES = ((1024, 1024), (1024, 781), (4096, 4096))
+SHAPES = ((64, 1024), (1024, 1024), (1024, 781), (4096, 4096))
 
 
 @triton.jit
@@ -105,7 +107,8 @@ def softmax(rows: int, columns: int) -> Case:
     out = torch.empty_like(x)
     block = triton.next_power_of_2(columns)
     return Case("softmax", f"{rows} x {columns}", lambda: softmax_kernel[(rows,)](x, out, columns, BLOCK=block), out,
-               torch.softmax(x.double(), 1), 1e-6, {"torch": lambda: torch.softmax(x, 1, out=out)},
+               torch.softmax(x.double(), 1), 1e-6,
+               {"torch": lambda: torch.softmax(x, 1, out=out), **rival("softmax", x, out)},
                (lambda a: torch.softmax(a, 1), (x,)))
 
 
@@ -116,7 +119,8 @@ def layer_norm(rows: int, columns: int) -> Case:
     expected = torch.nn.functional.layer_norm(x.double(), (columns,), weight.double(), bias.double())
     return Case("layer norm", f"{rows} x {columns}",
                lambda: layer_norm_kernel[(rows,)](x, weight, bias, out, mean, rstd, columns, 1e-5, BLOCK=block),
-               out, expected, 2e-6, {"torch": lambda: torch.native_layer_norm(x, (columns,), weight, bias, 1e-5)},
+               out, expected, 2e-6, {"torch": lambda: torch.native_layer_norm(x, (columns,), weight, bias, 1e-5),
+                               **rival("layer_norm", x, weight, bias, out, np.float32(1e-5))},
                (lambda a, w, b: torch.native_layer_norm(a, a.shape[-1:], w, b, 1e-5), (x, weight, bias)))
 
 
@@ -134,7 +138,8 @@ def layer_norm_backward(rows: int, columns: int) -> Case:
 
     inputs = (grad, x, mean, rstd, weight, bias)
     return Case("layer norm backward", f"{rows} x {columns}",
-               lambda: layer_norm_backward_kernel[(rows,)](grad, x, weight, mean, rstd, out, columns, BLOCK=columns),
+               lambda: layer_norm_backward_kernel[(rows,)](grad, x, weight, mean, rstd, out, columns,
+                                                         BLOCK=triton.next_power_of_2(columns)),
                out, backward(*(t.double() for t in inputs)), 1e-5, {"torch": lambda: backward(*inputs)},
                (backward, inputs))
 
@@ -146,7 +151,8 @@ def rms_norm(rows: int, columns: int) -> Case:
     return Case("rms norm", f"{rows} x {columns}",
                lambda: rms_norm_kernel[(rows,)](x, weight, out, columns, 1e-5, BLOCK=block), out,
                torch.nn.functional.rms_norm(x.double(), (columns,), weight.double(), 1e-5), 2e-6,
-               {"torch": lambda: torch.nn.functional.rms_norm(x, (columns,), weight, 1e-5)},
+               {"torch": lambda: torch.nn.functional.rms_norm(x, (columns,), weight, 1e-5),
+                **rival("rms_norm", x, weight, out, np.float32(1e-5))},
                (lambda a, w: torch.nn.functional.rms_norm(a, a.shape[-1:], w, 1e-5), (x, weight)))
 
 
@@ -155,7 +161,7 @@ def row_sum(rows: int, columns: int) -> Case:
     out = torch.empty(rows)
     block = triton.next_power_of_2(columns)
     return Case("row sum", f"{rows} x {columns}", lambda: row_sum_kernel[(rows,)](x, out, columns, BLOCK=block), out,
-               x.double().sum(1), 1e-5, {"torch": lambda: torch.sum(x, 1, out=out)},
+               x.double().sum(1), 1e-5, {"torch": lambda: torch.sum(x, 1, out=out), **rival("row_sum", x, out)},
                (lambda a: a.sum(1), (x,)))
 
 
@@ -185,9 +191,9 @@ def cross_entropy(rows: int, columns: int) -> Case:
 CASES: Mapping[str, Sequence[Callable[[], Case]]] = {
     "softmax": [partial(softmax, *shape) for shape in SHAPES],
     "layernorm": [partial(layer_norm, 4096, 1024), partial(layer_norm, 1024, 781)],
-    "layernorm-backward": [partial(layer_norm_backward, 4096, 1024)],
+    "layernorm-backward": [partial(layer_norm_backward, 4096, 1024), partial(layer_norm_backward, 1024, 781)],
     "rmsnorm": [partial(rms_norm, 4096, 1024), partial(rms_norm, 1024, 781)],
     "rowsum": [partial(row_sum, *shape) for shape in SHAPES],
-    "cumsum": [partial(cumsum, 1024, 1024)],
+    "cumsum": [partial(cumsum, 1024, 1024), partial(cumsum, 1024, 781)],
     "cross-entropy": [partial(cross_entropy, 256, 32000)],
 }

@@ -23,7 +23,7 @@ def run_batched(module: Module, grid: Sequence[int], args: Sequence[object]) -> 
 ENGINES = {"batched": run_batched}
 
 # engine: {row: part of the CompilationError's message}
-REFUSALS: Mapping[str, Mapping[str, str]] = {"batched": {}, "cpu": {}}
+REFUSALS: Mapping[str, Mapping[str, str]] = {"batched": {}, "cpu": {}, "ptx": {}}
 
 try:
     from tilewright.targets.cpu import CpuTarget
@@ -32,6 +32,7 @@ except ImportError:         # the suite below this target still runs
 else:
     from tilewright.language.options import Options
     from tilewright.passes import run_passes
+    from tilewright.testing import ptx_machine
 
     CPU = CpuTarget()
 
@@ -41,7 +42,17 @@ else:
         full = (*grid, 1, 1)[:3]
         kernel.launch((full[0], full[1], full[2]), [*slots(module, args), *extents(args)])
 
+    def run_ptx(module: Module, grid: Sequence[int], args: Sequence[object]) -> None:
+        options = Options()
+        code = ptx_machine.TARGET.compile(run_passes(module, ptx_machine.TARGET.passes(options)), options)
+        patterns = slots(module, args)
+        given = [a if isinstance(a, np.ndarray) else p for a, p in zip(args, patterns, strict=True)]
+        ptx_machine.launch(code, (*grid, 1, 1)[:3], given)
+
     ENGINES["cpu"] = run_cpu
+
+
+    ENGINES["ptx"] = run_ptx
 
 
 def extents(args: Sequence[object]) -> list[int]:

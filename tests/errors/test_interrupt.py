@@ -57,3 +57,37 @@ def test_the_eager_engine_names_the_line(tmp_path):
     said, place = interrupted(tmp_path, TILEWRIGHT_INTERPRET="1")
     assert f"KeyboardInterrupt: at {place}" in said, said
     assert "spins was interrupted; program (0, 0, 0) was here" in said
+
+
+MANY = """
+    import os, signal, threading, time
+    import numpy as np
+    import tilewright as triton
+    import tilewright.language as tl
+
+    @triton.jit
+    def adds(x, N: tl.constexpr):  # the kernel
+        i = tl.arange(0, N)
+        tl.store(x + i, tl.sin(tl.load(x + i)))
+
+    x = np.zeros(1024, np.float32)
+    adds[(1,)](x, N=1024)
+    threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT]).start()
+    while True:
+        adds[(200_000_000,)](x, N=1024)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends a POSIX signal")
+@pytest.mark.parametrize("host", ["linux", "portable"])
+def test_a_launch_of_very_many_programs_names_the_kernel(host, tmp_path):
+    """No loop polls; the launch ends between two programs, and the error shows where the kernel is."""
+    if host == "linux" and sys.platform != "linux":
+        pytest.skip("Linux only")
+    path = tmp_path / "adds.py"
+    path.write_text(textwrap.dedent(MANY))
+    line = next(i for i, text in enumerate(path.read_text().splitlines(), 1) if text.endswith("# the kernel"))
+    variables = {**os.environ, "TILEWRIGHT_HOST": host, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, path], capture_output=True, text=True, env=variables, timeout=60)
+    assert f"KeyboardInterrupt: at {path}:{line}:1 in adds:" in done.stderr, done.stderr
+    assert "adds was interrupted; it was stopped between two programs" in done.stderr

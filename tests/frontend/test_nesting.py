@@ -53,6 +53,20 @@ def test_an_error_in_a_long_sum_is_at_its_operator(engine):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("stop", [3, 30, 400])
+def test_many_unrolled_iterations_with_a_break(engine, stop):
+    body = (f"v = tl.load(x)\ncount = 0\nfor i in tl.static_range(100):\n  if v + i == 6:\n    continue\n"
+            f"  if i == {stop} + v - 2:\n    break\n  count += 1\ntl.store(o, count)")
+    assert run(kernel_of(body, f"leaves_at_{stop}"), engine) == min(stop, 100) - (stop > 4)
+
+
+def test_a_long_chain_of_compile_time_elif():
+    body = "k: tl.constexpr = 900\nr = 0\nif k == 0:\n  r = 1" + "".join(
+        f"\nelif k == {i}:\n  r = {i + 1}" for i in range(1, 1000)) + "\ntl.store(o, r)"
+    assert run(kernel_of(body, "long_chain"), "cpu") == 901
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 def test_a_deep_expression(engine):
     body = "v = tl.load(x)\ntl.store(o, " + "-" * 900 + "v)"
     with pytest.raises(triton.CompilationError, match=r"this expression is 90\d levels deep; give a name") as caught:

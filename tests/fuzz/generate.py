@@ -22,11 +22,12 @@ TOP = 2            # how deep blocks may nest below the kernel's own
 class Maker(Expressions):
     """Grows one program."""
 
-    def __init__(self, seed: int, statements: int = 6) -> None:
+    def __init__(self, seed: int, statements: int = 6, crowded: bool = True) -> None:
         self.seed = seed
         self.random = random.Random(seed)
         self.fresh = 0
         self.statements = statements
+        self.crowded = crowded
         a, b, c = (self.choose(SIZES) for _ in range(3))
         while a * b * c > 600:
             c = self.choose(SIZES[:6])
@@ -241,7 +242,7 @@ class Maker(Expressions):
         kind, mask, name = Kind(dtype, shape), Kind("i1", shape), self.name("v")
         value = self.expr(kind, 2)
         place = f"{buffer} + pid * {self.per_program} + "
-        where = self.crowded_places(shape) if self.chance(0.25) else self.places(shape)
+        where = self.crowded_places(shape) if self.chance(0.25) and self.crowded else self.places(shape)
         store = Stmt(f"tl.store({place}{where}, {{0}}, mask={{1}})",
                      (value, self.constant(mask) if self.chance(0.2) else self.expr(mask, 2)))
         load = Stmt(f"{name} = tl.load({place}{self.places(shape)})")
@@ -314,6 +315,6 @@ def _storage(dtype):
     return {"i1": "i8", "bf16": "fp32"}.get(dtype, dtype)
 
 
-def generate(seed: int, statements: int = 6) -> Program:
-    """The program of a seed."""
-    return Maker(seed, statements).program()
+def generate(seed: int, statements: int = 6, crowded: bool = True) -> Program:
+    """The program of a seed; `crowded`: with stores of several elements to one place, which GPUs do in any order."""
+    return Maker(seed, statements, crowded).program()

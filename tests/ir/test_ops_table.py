@@ -61,6 +61,8 @@ SPREAD = Tile((4,), F32, Layout.of((4,), register=(), lane=(1, 2, 0, 0, 0), warp
 STRUCTURAL = {
     "convert": ([t(F32, 4)], {"to": SPREAD}, [], (SPREAD,)),
     "barrier": ([], {}, [], ()),
+    "inline_asm": ([t(F32, 4)], {"text": "a", "constraints": "=r,f", "results": (I32,)}, [], (t(I32, 4),)),
+    "inline_asm_ordered": ([], {"text": "a", "constraints": "=r", "results": (I32, F32)}, [], (I32, F32)),
     "constant": ([], {"value": 5, "type": I8}, [], (I8,)),
     "splat": ([F32], {"shape": (2, 3)}, [], (t(F32, 2, 3),)),
     "iota": ([], {"start": 3, "end": 7}, [], (t(I32, 4),)),
@@ -313,7 +315,7 @@ def test_type_rules_refuse(name, types, attrs, regions, message):
         make_op(name, [Value(t) for t in types], attrs, regions)
 
 
-TAKES_ANY_VALUES = ("yield", "return", "call", "device_print")
+TAKES_ANY_VALUES = ("yield", "return", "call", "device_print", "inline_asm", "inline_asm_ordered")
 
 
 @pytest.mark.parametrize("row", [r for r in TABLE.values() if r.operands and r.name not in TAKES_ANY_VALUES],

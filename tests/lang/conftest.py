@@ -13,7 +13,7 @@ from tilewright import UndefinedLaneError
 from tilewright.testing import engines
 
 
-@pytest.fixture(params=(*engines.ENGINES, "checked"))
+@pytest.fixture(params=(*engines.ENGINES, "checked", engines.ON_MACHINE))
 def launch(request):
     """`launch(kernel, grid, *args, **kwargs)` on one engine."""
     if request.param == "checked" and request.node.get_closest_marker("undefined_lanes"):

@@ -1,10 +1,13 @@
 """map_elementwise and inline_asm_elementwise: what is refused."""
 
+import numpy as np
 import pytest
 
+import tilewright as triton
 from tests.departures import differs
 from tests.lang.recorder import call, trace
 from tilewright import language as tl
+from tilewright.testing import engines
 
 
 def test_one_op():
@@ -24,9 +27,35 @@ def test_refusals(use, message):
         trace(use, "fp32[8]")
 
 
+@triton.jit
+def doubles(x, out, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    y = tl.inline_asm_elementwise("add.s32 $0, $1, $1;", "=r,r", [tl.load(x + i)], tl.int32, True, 1)
+    tl.store(out + i, y)
+
+
 @differs("Assembly is for GPUs", topic="Names and signatures",
          peer="`tl.inline_asm_elementwise` compiles PTX.",
-         ours="On CPUs and in interpreters it raises NotImplementedError at its line.")
-def test_assembly_is_for_gpus():
-    with pytest.raises(NotImplementedError, match="PTX assembly, which runs on NVIDIA GPUs only; on the CPU"):
-        trace(lambda b, x: call(b, tl.inline_asm_elementwise, "mov", "=r,r", [x], tl.int32, True, 1), "int32[4]")
+         ours="On NVIDIA GPUs it does; on CPUs and in interpreters it raises NotImplementedError at its line.")
+@pytest.mark.parametrize("engine", ["cpu", "eager", "batched"])
+def test_assembly_is_for_gpus(engine):
+    x = np.arange(8, dtype=np.int32)
+    with pytest.raises(NotImplementedError, match="PTX assembly, which runs on NVIDIA GPUs only; on the CPU") as caught:
+        engines.launch(engine, doubles, (1,), x, np.zeros_like(x), BLOCK=8)
+    assert "tl.inline_asm_elementwise(" in str(caught.value)
+
+
+def test_assembly_on_a_gpu():
+    x = np.arange(8, dtype=np.int32)
+    out = np.zeros_like(x)
+    engines.launch("ptx", doubles, (1,), x, out, BLOCK=8)
+    assert out.tolist() == [2 * n for n in range(8)]
+
+
+@pytest.mark.parametrize("use, message", [
+    (lambda b, x: call(b, tl.inline_asm_elementwise, 1, "=r,r", [x], tl.int32, True, 1), "must be strings"),
+    (lambda b, x: call(b, tl.inline_asm_elementwise, "a", "=r,r", [x], tl.int32, True, 0), "must be at least 1"),
+])
+def test_assembly_that_is_refused(use, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        trace(use, "int32[4]")

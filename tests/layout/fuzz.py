@@ -16,13 +16,49 @@ import numpy as np
 
 from tests.layout.machine import BYTES, Machine
 from tests.layout.random_layouts import random_layout, random_shape
+from tilewright.layout.families import blocked, coalesced
 from tilewright.layout.linear import Layout
+from tilewright.layout.mma import accumulator, operand, warpgroup_accumulator, warpgroup_operand
 from tilewright.layout.plan import Kind, Plan, plan
+from tilewright.layout.views import sliced
+
+
+def of_a_family(rng: random.Random, shape: tuple[int, int], warps: int) -> Layout:
+    """A layout as kernels have them."""
+    along_m = 1 << rng.randint(0, warps.bit_length() - 1)
+    grid, width = (along_m, warps // along_m), rng.choice([1, 2, 4])
+    kind = rng.randrange(7 if warps >= 4 else 5)
+    if kind == 0:
+        return coalesced(shape, rng.choice([1, 2, 4, 8]), warps, rng.choice([(1, 0), (0, 1)]))
+    if kind == 1:
+        lanes = 1 << rng.randint(0, 5)
+        size = 1 << rng.randint(0, 2), 1 << rng.randint(0, 3)
+        return blocked(shape, size, (lanes, 32 // lanes), grid, rng.choice([(1, 0), (0, 1)]))
+    if kind == 2:
+        return accumulator(shape, grid)
+    if kind in (3, 4):
+        return operand("AB"[kind - 3], shape, width, grid)
+    four = 4, warps // 4
+    return warpgroup_accumulator(shape, four) if kind == 5 else warpgroup_operand(shape, width, four)
+
+
+def family_pair(rng: random.Random) -> tuple[Layout, Layout]:
+    """Two layouts of families of one tile, or slices of them."""
+    shape, warps = (1 << rng.randint(3, 7), 1 << rng.randint(3, 7)), 1 << rng.randint(0, 3)
+    if rng.random() < 0.7:
+        return of_a_family(rng, shape, warps), of_a_family(rng, shape, warps)
+    length, other = shape[0], 1 << rng.randint(3, 6)
+    src, dst = (sliced(of_a_family(rng, (length, other) if axis else (other, length), warps), axis)
+                for axis in (rng.randrange(2), rng.randrange(2)))
+    return src, dst
 
 
 def random_pair(seed: int) -> tuple[Layout, Layout, int]:
-    """(source, destination, element bytes); half of the pairs share their warps, so that shuffles are possible."""
+    """(source, destination, element bytes): families, or random bits, of which half share their warps, so that shuffles
+    are possible."""
     rng = random.Random(seed)
+    if seed % 4 == 0:
+        return *family_pair(rng), rng.choice([1, 2, 4, 8])
     warps, mixed = rng.randint(0, 3), seed % 3 == 0
     shape = random_shape(rng, rng.randint(0, 11))
     src, dst = (random_layout(rng, shape, warps, mixed) for _ in range(2))
@@ -64,7 +100,8 @@ def main(count: int) -> None:
     started = time.thread_time()
     for seed in range(count):
         src, dst, item = random_pair(seed)
-        p = plan(src, dst, item, matrix=seed % 5 != 0, scratch_limit=2048 if seed % 7 == 0 else None)
+        limit = 2048 if seed % 7 == 0 else None
+        p = plan(src, dst, item, matrix=seed % 5 != 0, stores=seed % 3 != 0, scratch_limit=limit)
         carried_out(p)
         kinds[p.kind.value] += 1
         if p.trip:

@@ -150,6 +150,22 @@ def test_a_store_from_replicas_is_made_once() -> None:
     assert access(layout, row_major((8,)), 4).idle_lanes == 0
 
 
+def test_lanes_that_store_nothing_are_in_nobodys_way() -> None:
+    """Lane bit 4 repeats what register 1 holds: half of the warp stores pairs, the others' offsets do not count."""
+    layout = Layout.of((32,), register=(1,), lane=(2, 4, 8, 16, 1), warp=())
+    found = access(layout, row_major((32,)), 4, store=True)
+    assert (found.width, found.wavefronts, found.idle_lanes) == (2, 1, 0b10000)
+    stored(random_tile((32,), 4), layout, row_major((32,)), 4, Form.VECTOR)
+    assert access(layout, row_major((32,)), 4).width == 1       # but they load
+
+
+def test_no_stmatrix_from_lanes_that_hold_copies() -> None:
+    """All lanes of stmatrix store: two rows would be written twice.  ldmatrix may read a row twice."""
+    layout, shared = accumulator((4, 8)), row_major((4, 8))
+    assert access(layout, shared, 2, Form.MATRIX, store=True) is None
+    loaded(random_tile((4, 8), 2), layout, shared, 2, Form.MATRIX)
+
+
 @pytest.mark.parametrize("field, change", [
     ("by_lane", lambda v: (*v[:3], v[3] ^ 8, v[4])), ("by_warp", lambda v: (v[0] ^ 8, *v[1:])),
     ("steps", lambda v: (*v[:-1], dataclasses.replace(v[-1], offset=v[-1].offset ^ 8))),

@@ -121,7 +121,10 @@ def test_wgmma_tiles_are_made_of_whole_fragments(groups: tuple[int, int], n: int
     quotient = acc.divide(warpgroup_accumulator((64, n)))
     if groups == (4, 1):
         assert quotient is not None and quotient.bases("warp") == ()
-    for register in range(n // 2):      # the first registers are the first instruction's, whatever the warp grid
+    if groups == (4, 2):        # the second warpgroup begins where the first one's instruction ends
+        assert acc.bases("warp")[2] == min(n, 128)
+    # the first registers are the first instruction's, whatever the warp grid
+    for register in range(min(n, 256 // groups[1]) // 2):
         assert acc(register=register) == (register & 1) + (register >> 1 & 1) * 8 * 256 + (register >> 2) * 8
 
 

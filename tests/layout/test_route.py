@@ -95,6 +95,14 @@ def test_a_copy_nearby_is_preferred() -> None:
     assert reach(in_each_warp, Layout.of((64,), register=(1,), lane=(2, 4, 8, 16, 32), warp=(0,))) == Reach.WARP
 
 
+def test_copies_in_registers_come_and_go() -> None:
+    """The same bits but for a register that replicates: a renaming, for the numbers of registers differ."""
+    one = coalesced((64,), 2, 1)
+    two = one.with_bases(register=(*one.bases("register"), 0))
+    assert reach(one, two) == reach(two, one) == Reach.THREAD
+    assert own_registers(one, two) == (0, 1, 0, 1) and own_registers(two, one) == (0, 1)
+
+
 def test_live_registers(pair: tuple[Layout, Layout]) -> None:
     for layout in pair:
         live = live_registers(layout)

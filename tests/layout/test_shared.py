@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tilewright.layout.linear import Layout, pack
-from tilewright.layout.shared import Padded, nvmma, row_major, swizzled
+from tilewright.layout.shared import Padded, for_matrices, nvmma, row_major, swizzled
 
 
 def offsets(layout: Layout) -> np.ndarray:
@@ -60,6 +60,14 @@ def test_nvmma_is_the_hardware_swizzle_of_panels(item, width, order, shape) -> N
 
 def test_the_widest_swizzle_is_a_swizzle_of_eight_phases() -> None:
     assert nvmma((64, 64), 2, 128) == swizzled((64, 64), 8, 1, 8)
+
+
+def test_operands_for_matrices_are_permuted_within_eight_rows() -> None:
+    """So whatever is copied in by tiles of eight rows repeats; 128-byte rows are the hardware's widest swizzle."""
+    assert for_matrices((64, 64), 2) == nvmma((64, 64), 2, 128)
+    for shape, item in (((64, 128), 2), ((64, 256), 1), ((64, 64), 4)):
+        eight = for_matrices((8, shape[1]), item).bases("offset")
+        assert for_matrices(shape, item).bases("offset") == (*eight, *(8 * shape[1] << i for i in range(3)))
 
 
 def descriptor_address(start: int, lead: int, stride: int, width: int, mn: bool, row: int, k: int, item: int) -> int:

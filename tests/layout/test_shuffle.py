@@ -15,6 +15,7 @@ from tilewright.layout.linear import Layout
 from tilewright.layout.mma import accumulator, operand, warpgroup_accumulator, warpgroup_operand
 from tilewright.layout.route import Reach, reach
 from tilewright.layout.shuffle import Moves, Shuffles, register_moves, warp_shuffles
+from tilewright.layout.text import parse
 from tilewright.layout.views import sliced
 
 
@@ -95,6 +96,25 @@ def test_familiar_conversions(name: str) -> None:
     found = warp_shuffles(src, dst, item)
     assert found is not None
     assert carried_out(src, dst, item, found) == found.instructions >= fewest(src, dst, item)
+
+
+def test_rounds_that_stay_in_the_thread_shuffle_nothing() -> None:
+    src = parse("#linear(64x4x2, register c0 a0 a1 b1, lane a5 a2 a4 a3 b0, warp)")
+    dst = parse("#linear(64x4x2, register a1 a2 a0 a5, lane b1 c0 a4 a3 b0, warp)")
+    found = warp_shuffles(src, dst, 4)
+    assert (found.instructions, len(found.rounds)) == (12, 16) and fewest(src, dst, 4) == 12
+    assert carried_out(src, dst, 4, found) == 12
+
+
+def test_there_nearly_always_is_a_way() -> None:
+    """With replicas on both sides some conversions are left to shared memory; few, and few shuffles too many."""
+    missed = more = 0
+    for seed in range(100):
+        src, dst = inside_a_warp(seed)
+        found = warp_shuffles(src, dst, 4)
+        missed += found is None
+        more += found is not None and found.instructions > fewest(src, dst, 4)
+    assert missed <= 2 and more <= 6
 
 
 def test_register_moves() -> None:

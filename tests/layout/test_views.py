@@ -77,6 +77,10 @@ def test_broadcast_in_place(rng: random.Random) -> None:
     source = squashed(wide, [0], keep_registers=True)
     for thread in range(layout.threads):
         assert set(source.table()[:, thread]) == set(layout.table()[:, thread])
+    point = squashed(wide, range(len(wide.shape)))
+    both = broadcasted(point, (5, *wide.shape[1:]))     # several dims at once
+    assert both.shape == wide.shape and both.is_surjective() and sorted(both.bases("register")) == \
+        [1 << i for i in range(both.bits)]
     with pytest.raises(ValueError, match="no broadcast"):
         broadcasted(wide, (16, *layout.shape[1:]))
 

@@ -144,7 +144,8 @@ def run_script(tmp_path, scale=0.5, before="", **environment):
     file.write_text(SCRIPT.format(scale=scale, before=before))
     done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, check=True,
                           env={**os.environ, "TILEWRIGHT_DISK_CACHE": "1",
-                               "TILEWRIGHT_CACHE_DIR": str(tmp_path / "cache"), **environment})
+                               "TILEWRIGHT_CACHE_DIR": str(tmp_path / "cache"),
+                               "PYTHONPATH": os.pathsep.join(sys.path), **environment})
     assert done.stderr == ""
     first, *rest = done.stdout.splitlines()
     return first, rest

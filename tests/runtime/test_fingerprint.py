@@ -28,6 +28,12 @@ def test_sources_are_what_code_depends_on(package):
     assert {"version.py", "compile.py", os.path.join("targets", "llvm", "text.py")} <= names
 
 
+def test_a_target_does_not_depend_on_another():
+    everything, cpu = ({e.path for e in sources(target=target)} for target in ("", "cpu"))
+    left_out = everything - cpu
+    assert left_out and all(os.path.join("targets", "nvidia") + os.sep in path for path in left_out)
+
+
 def test_content_counts_not_the_place(package, tmp_path):
     before = sources_hash(package)
     copy = shutil.copytree(package, tmp_path / "elsewhere")
@@ -41,7 +47,7 @@ def test_content_counts_not_the_place(package, tmp_path):
 def test_hash_is_made_once_for_a_state(package, tmp_path, monkeypatch):
     store = Store(tmp_path / "cache")
     made = []
-    monkeypatch.setattr(fingerprint, "sources_hash", lambda folder: made.append(1) or f"hash{len(made)}")
+    monkeypatch.setattr(fingerprint, "sources_hash", lambda folder, target: made.append(1) or f"hash{len(made)}")
     first = compiler_key(store, package)
     assert compiler_key(store, package) == first and len(made) == 1
     assert "hash1" in first and VERSION in first and sys.implementation.cache_tag in first
@@ -53,8 +59,19 @@ def test_hash_is_made_once_for_a_state(package, tmp_path, monkeypatch):
 def test_state_is_that_of_every_file(package):
     before = sources_state(package)
     (package / "new.py").write_text("")
-    assert sources_state(package) != before == "\n".join(
-        line for line in sources_state(package).splitlines() if "new.py" not in line)
+    after = eval(sources_state(package))
+    assert before == repr([file for file in after if "new.py" not in file[0]]) and len(after) == 3
+
+
+def test_state_of_an_installed_package_is_that_of_its_list(package):
+    before = sources_state(package)
+    record = package.parent / f"package-{VERSION}.dist-info" / "RECORD"
+    record.parent.mkdir()
+    record.write_text("a list")
+    installed = sources_state(package)
+    assert installed != before and "a.py" not in installed
+    os.utime(record, (1, 1))
+    assert sources_state(package) != installed
 
 
 def test_llvm_without_importing_it():

@@ -259,3 +259,26 @@ def test_unloading_is_told():
     gc.collect()
     assert [event for event, *_ in seen] == ["load", "unload"]
     assert seen[0][1:] == seen[1][1:] and seen[0][1] == "double" and len(seen[0][3]) == 64
+
+
+def test_a_listener_hears_what_a_compilation_took(tmp_path):
+    heard = []
+    knobs.compilation.listener = lambda **told: heard.append(told)
+    with knobs.scope(disk_cache=True, cache_dir=str(tmp_path)):
+        for _ in range(2):
+            triton.jit(double.fn)[(1,)](*arrays(), 8, 8)
+    compiled, found = heard
+    assert set(compiled) == {"src", "metadata", "metadata_group", "times", "cache_hit"}
+    assert (compiled["cache_hit"], found["cache_hit"]) == (False, True)
+    times = compiled["times"]
+    assert [name for name, _ in times.lowering_stages] == ["ttir", "llir", "object"]
+    assert all(spent > 0 for _, spent in times.lowering_stages) and times.ir_initialization > 0
+    assert times.total == times.ir_initialization + times.total_lowering + times.store_results
+    for told in heard:
+        assert told["src"].fn.fn is double.fn and told["src"].constants == {"B": 8}
+        assert told["src"].signature == {"x": "*fp32", "out": "*fp32", "n": "i32", "B": "constexpr"}
+        assert told["metadata"]["name"] == "double" and told["metadata"]["num_warps"] == 4
+    del knobs.compilation.listener
+    assert knobs.compilation.listener is None
+    triton.jit(double.fn)[(1,)](*arrays(), 8, 8)
+    assert len(heard) == 2

@@ -430,3 +430,13 @@ def test_a_kernel_describes_its_parameters_as_inspect_does():
 
     assert list(kernel.signature.parameters) == ["x", "n", "BLOCK"]
     assert [p.default for p in kernel.params] == [inspect.Parameter.empty, inspect.Parameter.empty, 8]
+
+
+def test_run_is_a_launch_and_warms_up():
+    kernel = fresh(add)
+    x, y, out = data()
+    made = kernel.run(x, y, out, 100, grid=(4,), warmup=True, BLOCK=32)
+    assert not out.any() and made.metadata.name == "add"
+    assert kernel.run(x, y, out, 100, grid=lambda meta: (100 // meta["BLOCK"] + 1,), BLOCK=32) is made
+    np.testing.assert_array_equal(out, x + y)
+    assert kernel.fn is add.fn

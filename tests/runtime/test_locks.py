@@ -1,6 +1,10 @@
 """Locks over a fork, and a compilation in a process that was forked while a thread compiled."""
 
+import ast
 import os
+import subprocess
+import sys
+import textwrap
 import threading
 import time
 
@@ -9,7 +13,7 @@ import pytest
 
 import tilewright as triton
 import tilewright.language as tl
-from tilewright.runtime.locks import NO_FORK, ForkSafeLock
+from tilewright.locks import NO_FORK, ForkSafeLock
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="fork")
 
@@ -106,3 +110,50 @@ def test_a_fork_waits_while_a_thread_imports():
     thread.join()
     with NO_FORK:
         assert done
+
+
+FORKS = """
+    import os, signal, threading, time
+    import numpy as np
+    import tilewright as triton
+    import tilewright.language as tl
+
+    @triton.jit
+    def kernel(x, n, N: tl.constexpr):
+        i = tl.arange(0, N)
+        tl.store(x + i, i + n)
+
+    def use():      # imports the compiler, starts a child, writes native launchers
+        x = np.zeros(8, np.int32)
+        for n in range(4):
+            kernel[(1,)](x, n + 2, N=8)
+            assert (x == np.arange(8) + n + 2).all()
+
+    worker = threading.Thread(target=use)
+    worker.start()
+    children = []
+    while worker.is_alive() and len(children) < 10:
+        time.sleep(0.02)
+        pid = os.fork()
+        if pid == 0:
+            signal.alarm(60)        # much more than it takes
+            use()
+            os._exit(0)
+        children.append(pid)
+    worker.join()
+    print([os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children])
+"""
+
+
+@needs_fork
+@pytest.mark.parametrize("cached", [False, True])
+def test_forks_at_any_time_of_the_first_launches(tmp_path, cached):
+    """Whatever a thread imports, compiles or starts meanwhile: each forked process compiles and launches, too."""
+    path = tmp_path / "forks.py"
+    path.write_text(textwrap.dedent(FORKS))
+    variables = {**os.environ, "TILEWRIGHT_DISK_CACHE": str(int(cached)), "PYTHONPATH": os.pathsep.join(sys.path),
+                 "TILEWRIGHT_CACHE_DIR": str(tmp_path / "cache")}
+    done = subprocess.run([sys.executable, "-W", "ignore", path], capture_output=True, text=True, env=variables,
+                          timeout=200)
+    statuses = ast.literal_eval(done.stdout)
+    assert statuses and not any(statuses), (statuses, done.stderr)

@@ -19,7 +19,7 @@ Tests: tests/analysis/.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import gcd
+from math import gcd, lcm
 
 from tilewright.analysis import axis_info
 from tilewright.analysis.axis_info import AxisInfo, nothing_known, of_scalar, power_of_two_in, stride_of
@@ -29,17 +29,28 @@ from tilewright.analysis.ranges import Ranges, whole
 from tilewright.ir.node import Function, Module, Op, Value
 from tilewright.ir.types import Pointer, element_of
 
+_USUAL_DIVISOR = 16     # that of launches' arguments, when it is known
+
 
 class Axis(Forward[AxisInfo]):
-    """Facts of one function of a module (its entry, if none is named); `fact(value)` gives those of a value."""
+    """Facts of one function of a module (its entry, if none is named); `fact(value)` gives those of a value.
 
-    def __init__(self, module: Module, function: Function | None = None, ranges: Ranges | None = None) -> None:
+    With `optimistic` they hold if no dividend and nothing that is shifted right is negative, and if all parameters are
+    multiples of 16; whoever uses them tests at run time what they claim.  Indices taken modulo a size are one reason:
+    that program_id * BLOCK does not wrap cannot be proved, and nearly always holds.  Rows whose length only happens to
+    be a multiple of a vector are the other.
+    """
+
+    def __init__(self, module: Module, function: Function | None = None, ranges: Ranges | None = None,
+                 optimistic: bool = False) -> None:
         super().__init__()
+        self._optimistic = optimistic
         function = module.entry if function is None else function
         self.ranges = Ranges(function) if ranges is None else ranges
         self._wide = module.wide
         for param, facts in zip(function.params, function.param_facts):
-            self.set_fact(param, of_scalar(facts.divisible_by, param.type))
+            known = facts.divisible_by
+            self.set_fact(param, of_scalar(lcm(known, _USUAL_DIVISOR) if optimistic else known, param.type))
         self.walk(function.body)
 
     def relevant(self, value: Value) -> bool:
@@ -74,7 +85,7 @@ class Axis(Forward[AxisInfo]):
         return self.ranges.fact(value) != whole(value.type)
 
     def not_negative(self, value: Value) -> bool:
-        return self.ranges.fact(value).low >= 0
+        return self._optimistic or self.ranges.fact(value).low >= 0
 
     def bounds(self, value: Value) -> tuple[int, int]:
         """Least and greatest value."""

@@ -228,7 +228,7 @@ class Ranges(Forward[Interval]):
             for other in others:
                 first = first.union(other)
             return [first] * len(op.results)
-        found = self._computed(op)
+        found = self._computed(op) if len(op.results) == 1 else None
         return [found] if found is not None and found.within(whole(op.result.type)) else None
 
     def _computed(self, op: Op) -> Interval | None:

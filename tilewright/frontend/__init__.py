@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from tilewright.frontend.dependencies import Dependencies, Read, dependencies
+from tilewright.locks import NO_FORK
 
 if TYPE_CHECKING:
     from tilewright.frontend.compile import compile_function
@@ -19,5 +20,6 @@ __all__ = ["Dependencies", "Read", "compile_function", "dependencies"]
 
 def __getattr__(name: str) -> Any:
     if name == "compile_function":
-        return importlib.import_module("tilewright.frontend.compile").compile_function
+        with NO_FORK:
+            return importlib.import_module("tilewright.frontend.compile").compile_function
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -113,8 +113,7 @@ class Liveness:
     def _statement(self, s: ast.stmt, live: Names, jumps: _Jumps) -> Names:
         """Names needed before `s`, when `live` are needed after it."""
         if isinstance(s, ast.If):
-            sides = self._block(s.body, live, jumps) | self._block(s.orelse, live, jumps)
-            return sides | self._read(s.test)
+            return self._if(s, live, jumps)
         if isinstance(s, ast.For | ast.While):
             return self._loop(s, live, jumps)
         if isinstance(s, ast.With):
@@ -126,6 +125,15 @@ class Liveness:
         if isinstance(s, ast.Continue):
             return jumps.at_continue
         return (live - _surely_assigned(s)) | self._read(s)
+
+    def _if(self, s: ast.If, live: Names, jumps: _Jumps) -> Names:
+        """A chain of `elif` is walked by a loop: it may be longer than Python recurses."""
+        chain = [s]
+        while len(chain[-1].orelse) == 1 and isinstance(inner := chain[-1].orelse[0], ast.If):
+            self._after[inner] = Needs(live, jumps.at_break, jumps.at_continue)
+            chain.append(inner)
+        return self._block(chain[-1].orelse, live, jumps).union(
+            *(self._block(branch.body, live, jumps) | self._read(branch.test) for branch in chain))
 
     def _loop(self, loop: Loop, live: Names, jumps: _Jumps) -> Names:
         inputs = self._read(loop.iter if isinstance(loop, ast.For) else loop.test)

@@ -13,6 +13,7 @@ Tests: tests/frontend/test_loops.py, tests/errors/loops.py.
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +33,9 @@ from tilewright.language.casting import cast
 from tilewright.language.core import constexpr, dtype, int32, tensor
 from tilewright.language.errors import LanguageTypeError, LanguageValueError
 from tilewright.language.values import to_tensor
+
+# Guards that an unrolled loop puts inside each other; each takes some 12 frames of the 1000 that Python allows.
+_MOST_GUARDS = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,20 +77,37 @@ class Loops(CarriedValues):
 
     # -- unrolled ---------------------------------------------------------------------------------------------------
 
-    def _unroll(self, node: ast.For, items: Sequence[Any]) -> None:
-        """One copy of the body for each item; what follows a run-time `break` is guarded."""
+    def _unroll(self, node: ast.For, items: Sequence[Any], level: int = 0) -> None:
+        """One copy of the body for each item; what follows a run-time `break` is guarded.
+
+        Each guard is inside the one before, so that compile-time values stay such; behind `_MOST_GUARDS` they follow
+        one another, and a variable that is assigned there is a run-time value: Python's recursion ends somewhere.
+        """
         for index, item in enumerate(items):
-            self.bind(node.target, item)
-            self.block(node.body)
-            drop_unset(self.locals, self.exits.end(Exit.CONTINUE), self._skipped(node, "continue"))
+            self._iteration(node, item)
             if not self.exits.falls:
                 break
             if self.exits.pending:
-                rest = items[index + 1:]
-                after = self.live.loop(node).after
-                self.guarded(node, Needs(after, after), lambda: self._unroll(node, rest))  # noqa: B023  (called at once)
+                self._guard_rest(node, items[index + 1:], level + 1)
                 break
         drop_unset(self.locals, self.exits.end(Exit.BREAK), self._skipped(node, "break"))
+
+    def _iteration(self, node: ast.For, item: Any) -> None:
+        """One copy of an unrolled loop's body."""
+        self.bind(node.target, item)
+        self.block(node.body)
+        drop_unset(self.locals, self.exits.end(Exit.CONTINUE), self._skipped(node, "continue"))
+
+    def _guard_rest(self, node: ast.For, items: Sequence[Any], level: int) -> None:
+        """Unroll on where no exit has been taken yet."""
+        names = self.live.loop(node)
+        if level <= _MOST_GUARDS:
+            self.guarded(node, Needs(names.after, names.after), lambda: self._unroll(node, items, level))
+            return
+        for item in items:
+            if self.exits.falls:
+                self.guarded(node, Needs(names.at_head | names.after, names.after),
+                             functools.partial(self._iteration, node, item))
 
     def _skipped(self, node: ast.AST, exit_name: str) -> str:
         return f"a `{exit_name}` in the loop at {self.line(node)} may skip its assignment; assign it before the loop"

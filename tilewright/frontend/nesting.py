@@ -26,10 +26,10 @@ def too_deep(function: ast.FunctionDef, node: ast.AST) -> tuple[ast.AST, str]:
     branch, branches = max(_elif_chains(function), key=lambda found: found[1], default=(node, 0))
     expression, depth = max(_expressions(function), key=lambda found: found[1], default=(node, 0))
     if max(branches, depth) < _MANY:
-        return node, (f"{start} for the compiler: recursion, or too many unrolled iterations with a run-time `break`")
+        return node, f"{start} for the compiler: by recursion, or by `if` within `if`"
     if branches >= depth:
         return branch, (f"{start}: this chain of `if` and `elif` has {branches} branches, and each is inside the one "
-                        "before; divide it into several, or look the result up in memory")
+                        "before (about 100 are possible); divide it into several, or look the result up in memory")
     return expression, (f"{start}: this expression is {depth} levels deep; give a name to parts of it")
 
 

@@ -64,10 +64,10 @@ class Tracer(Loops):
     # -- branches and exits -----------------------------------------------------------------------------------------
 
     def _if(self, node: ast.If, rest: Sequence[ast.stmt]) -> bool:
-        test = self.expression(node.test)
-        self.at(node.test)
-        with self.placed(node.test):
-            flag = semantic.truth(self.builder, test)
+        flag = self._truth(node.test)
+        while flag is False and len(node.orelse) == 1 and isinstance(node.orelse[0], ast.If):
+            node = node.orelse[0]       # a chain of `elif` may be longer than Python recurses
+            flag = self._truth(node.test)
         if not isinstance(flag, tensor):
             self.block(node.body if flag else node.orelse)
             return False
@@ -81,6 +81,14 @@ class Tracer(Loops):
         self.at(node)
         self.join(node, flag.handle, then, otherwise, self.live.needs(last))
         return consumed
+
+    def _truth(self, condition: ast.expr) -> tensor | bool:
+        """A condition: an int1 scalar, or a bool known at compile time."""
+        value = self.expression(condition)
+        self.at(condition)
+        with self.placed(condition):
+            truth: tensor | bool = semantic.truth(self.builder, value)
+            return truth
 
     def _return(self, node: ast.Return) -> None:
         value = None if node.value is None else self.expression(node.value)

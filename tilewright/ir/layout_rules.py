@@ -62,6 +62,16 @@ def _same(op: Op) -> None:
         _expect("an operand or result", v, layout_of(tiles[0]))
 
 
+def _operands(op: Op) -> None:
+    for v in op.operands:
+        _expect("an operand", v, layout_of(op.operands[0]))
+
+
+def _like(index: int) -> Rule:
+    """The result has the layout of one operand."""
+    return lambda op: _expect("the result", op.results[0], layout_of(op.operands[index]))
+
+
 def _reduce(op: Op) -> None:
     for v in op.operands:
         _expect("an input", v, layout_of(op.operands[0]))
@@ -107,7 +117,8 @@ def _join(op: Op) -> None:
 
 
 _RULES: Mapping[str, Rule] = {
-    **dict.fromkeys(("load", "store", "atomic_rmw", "atomic_cas", "map", "scan", "sort", "hint"), _same),
+    **dict.fromkeys(("load", "store", "atomic_rmw", "atomic_cas", "map", "scan", "sort", "hint", "inline_asm",
+                     "inline_asm_ordered"), _same),
     "reduce": _reduce,
     "expand_dims": _of_operand(lambda op, a: views.expanded(a, op.attrs["axis"])),
     "permute": _of_operand(lambda op, a: views.transposed(a, op.attrs["order"])),
@@ -115,4 +126,5 @@ _RULES: Mapping[str, Rule] = {
     "broadcast": _broadcast,
     "reshape": _reshape,
     "join": _join,
+    "histogram": _operands, "dot": _like(2), "gather": _like(1),
 }

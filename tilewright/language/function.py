@@ -271,13 +271,13 @@ _FUTURE_ANNOTATIONS = 0x1000000     # CO_FUTURE_ANNOTATIONS of Include/cpython/c
 def _definition_at(lines: Sequence[str], first: int, name: str) -> ast.FunctionDef | None:
     """The definition of `name` whose first line (of the first decorator, or `def`) is `first`.
 
-    Only the function's own lines are parsed.  They keep their indentation, below an `if`, so columns stay true and
-    strings over several lines stay as they are.
+    Only the function's own lines are parsed, behind empty ones, so that line numbers are those of the file.  They keep
+    their indentation, below an `if`, so columns stay true and strings over several lines stay as they are.
     """
     head, shift = ("if True:\n", first - 2) if lines[first - 1][:1] in (" ", "\t") else ("", first - 1)
     for end in _possible_ends(lines, first):
         try:
-            module = ast.parse(head + "".join(lines[first - 1:end]))
+            module = ast.parse("\n" * shift + head + "".join(lines[first - 1:end]))
             break
         except SyntaxError:
             continue
@@ -287,7 +287,6 @@ def _definition_at(lines: Sequence[str], first: int, name: str) -> ast.FunctionD
     node = body[0] if body else None
     if not isinstance(node, ast.FunctionDef) or node.name != name:
         return None
-    ast.increment_lineno(node, shift)
     return node if min([node.lineno, *(d.lineno for d in node.decorator_list)]) == first else None
 
 

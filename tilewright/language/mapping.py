@@ -13,12 +13,12 @@ from tilewright.language.broadcasting import broadcast_all
 from tilewright.language.builder import Builder, Handle
 from tilewright.language.builtin import builtin, is_builtin
 from tilewright.language.constexpr import unwrap
-from tilewright.language.errors import LanguageTypeError, LanguageValueError, NotYetImplementedError
+from tilewright.language.errors import LanguageTypeError, LanguageValueError
 from tilewright.language.shape_ops import make_reshape, make_slice
 from tilewright.language.tensor import tensor
 from tilewright.language.tuples import tuple as language_tuple
 from tilewright.language.types import make_type
-from tilewright.language.values import describe, emit, known, known_int, shape, to_tensor
+from tilewright.language.values import describe, emit, known, known_bool, known_int, shape, to_tensor
 
 
 @builtin
@@ -96,7 +96,30 @@ def _packed(builder: Builder, parts: Sequence[tensor], sizes: builtins.tuple[int
 @builtin
 def inline_asm_elementwise(asm: Any, constraints: Any, args: Any, dtype: Any, is_pure: Any, pack: Any, *,
                            _builder: Builder) -> Any:
-    """PTX assembly on elements.  No target has it yet: it raises NotImplementedError when it is used."""
-    raise NotYetImplementedError("tl.inline_asm_elementwise is PTX assembly, which runs on NVIDIA GPUs only; on the "
-                                 "CPU and in the interpreters write the operation with names of tl, or choose by a "
-                                 "tl.constexpr parameter")
+    """The results of PTX assembly on the elements of `args`, which broadcast together.  On NVIDIA GPUs only.
+
+    `asm` gets `pack` elements of each argument at once, those of less than 32 bits packed into registers of 32;
+    `constraints` names its registers as LLVM does, results first, as in "=r,r,r".  `dtype` is the result's element
+    type, or a tuple of those of several.  Unless `is_pure`, it is executed even if no one needs the results.
+    Refused: on the CPU and in interpreters, when it is used.
+    """
+    what = "of tl.inline_asm_elementwise"
+    text, names = (known(v, f"{n} {what}") for v, n in ((asm, "asm"), (constraints, "constraints")))
+    if not isinstance(text, str) or not isinstance(names, str):
+        raise LanguageTypeError("asm and constraints of tl.inline_asm_elementwise must be strings, not "
+                                f"{describe(text)} and {describe(names)}")
+    given = unwrap(args)
+    many = list(given) if isinstance(given, builtins.tuple | list | language_tuple) else [given]
+    tiles = broadcast_all(_builder, [to_tensor(_builder, a) for a in many])
+    wanted = unwrap(dtype)
+    several = isinstance(wanted, builtins.tuple | list | language_tuple)
+    elements = [known(e, f"dtype {what}") for e in (wanted if several else [wanted])]
+    count = known_int(pack, f"pack {what}")
+    if count < 1:
+        raise LanguageValueError(f"pack {what} must be at least 1, not {count}")
+    attrs = {"text": text, "constraints": names, "pack": count, "results": builtins.tuple(e.to_ir() for e in elements)}
+    sizes = shape(tiles[0]) if tiles else ()
+    row = "inline_asm" if known_bool(is_pure, f"is_pure {what}") else "inline_asm_ordered"
+    handles = _builder.emit(row, [x.handle for x in tiles], attrs)
+    results = [tensor(h, make_type(sizes, e), _builder) for h, e in zip(handles, elements, strict=True)]
+    return language_tuple(results) if several else results[0]

@@ -35,12 +35,14 @@ The files, from the ground up; each knows only those before it:
     families    blocked, coalesced, and `deal`, which makes all of them
     text        layouts from IR text
     mma         fragments of the tensor cores: accumulators and operands of mma.sync and wgmma
+    fragments   which registers each instruction of a dot takes
     shared      layouts of shared memory: row-major, swizzled, the hardware's swizzles, padded
     route       where each place of one layout finds its element in another
     access      the instructions between registers and shared memory, and their wavefronts
     shuffle     conversions inside a thread and inside a warp
     exchange    conversions through shared memory, with a layout of it that has no conflicts
     plan        the choice among all these
+    global_memory   vectors, requests and sectors of accesses to global memory
     solve       labels of least cost over a graph: which layout each op runs in (numbers only)
     reduction   how a reduction or a scan runs over registers, lanes and warps
 

@@ -3,13 +3,13 @@
 Offsets have three parts, [low | bank | row]: low is the chain of elements that vectors or matrix rows need side by
 side, filled up to a 4-byte word; bank goes up to 128 bytes; row is the rest.  A side is free of conflicts exactly if
 the span H of the row vectors meets the span of one wavefront of that side (the lanes served together and its part of
-the chain) in 0 only.  So H is a common complement of two subspaces, and for a chain of registers common to both sides
-it always exists.
-The chain is what there is to search for: some few candidates, by cost.
+the chain) in 0 only.  So H is a common complement of two subspaces.  For a chain of registers common to both sides, in
+which no sum of lanes and warps of the two lies, it always exists.  What there is to search for is the chain: some few
+candidates, by cost.
 
-Words matter: lanes that share a 4-byte word do not conflict, so the word is filled before H is chosen, with lanes of
-both sides first.  Lanes and warps must have no bits inside a vector (else the order of its elements would depend on the
-thread), so bank and row are chosen in a complement of the chain that holds the other bases.
+Words matter: lanes that share a 4-byte word do not conflict, so the word is filled before H is chosen, with lanes.
+Lanes and warps must have no bits inside a vector (else the order of its elements would depend on the thread), so bank
+and row are chosen in a complement of the chain that holds their bases.
 Tests: tests/layout/test_exchange.py.
 """
 
@@ -58,22 +58,22 @@ class Trip:
 Chain = tuple[tuple[int, ...], Form, Form]      # what lies lowest, the form of the store, the form of the load
 
 
-def exchange(src: Layout, dst: Layout, item_bytes: int, matrix: bool = True) -> Trip:
-    """The cheapest trip between two layouts of one tile; `matrix`: whether ldmatrix and stmatrix may be used.
+def exchange(src: Layout, dst: Layout, item_bytes: int, matrix: bool = True, stores: bool = True) -> Trip:
+    """The cheapest trip between two layouts of one tile; `matrix`: whether ldmatrix may be used, `stores`: stmatrix.
 
     The layouts have no `block` input.
     """
-    return _exchange(src, dst, item_bytes, matrix)
+    return _exchange(src, dst, item_bytes, matrix, matrix and stores)
 
 
 @lru_cache(maxsize=2048)
-def _exchange(src: Layout, dst: Layout, item_bytes: int, matrix: bool) -> Trip:
-    best = _trip(src, dst, item_bytes, matrix, None)
+def _exchange(src: Layout, dst: Layout, item_bytes: int, matrix: bool, stores: bool) -> Trip:
+    best = _trip(src, dst, item_bytes, matrix, stores, None)
     wide = spread(src)
     if wide != live_registers(src).layout:
         moves = register_moves(src, wide)
         if moves is not None:
-            best = min(best, _trip(wide, dst, item_bytes, matrix, moves), key=lambda t: t.cost)
+            best = min(best, _trip(wide, dst, item_bytes, matrix, stores, moves), key=lambda t: t.cost)
     return best
 
 
@@ -96,11 +96,11 @@ def _writers(layout: Layout) -> Layout:
                                 for name in (LANE, WARP)})
 
 
-def _trip(src: Layout, dst: Layout, item_bytes: int, matrix: bool, moves: Moves | None) -> Trip:
+def _trip(src: Layout, dst: Layout, item_bytes: int, matrix: bool, stores: bool, moves: Moves | None) -> Trip:
     a, b = live_registers(src).layout, live_registers(dst).layout
     best: tuple[float, Layout, Form, Form] | None = None
     least = _least_cost(_writers(a), item_bytes) + _least_cost(b, item_bytes)
-    for chain, to, back in dict.fromkeys(_chains(a, b, item_bytes, matrix)):
+    for chain, to, back in dict.fromkeys(_chains(a, b, item_bytes, matrix, stores)):
         if best is not None and best[0] <= least:
             break
         shared = conflict_free(a, b, item_bytes, chain, to, back)
@@ -122,7 +122,7 @@ def _least_cost(side: Layout, item_bytes: int) -> float:
     return max(1, (thread << active) // (BANKS * WORD_BYTES)) + SELECT * max(1, thread // VECTOR_BYTES)
 
 
-def _chains(a: Layout, b: Layout, item_bytes: int, matrix: bool) -> Iterator[Chain]:
+def _chains(a: Layout, b: Layout, item_bytes: int, matrix: bool, stores: bool) -> Iterator[Chain]:
     """Candidates for the lowest 16 bytes: what both register files have in common, then one side's alone; or the
     row of a matrix of one side, which the other one reads by the same rows or by vectors."""
     top = max(0, log2(VECTOR_BYTES) - log2(item_bytes))
@@ -133,11 +133,11 @@ def _chains(a: Layout, b: Layout, item_bytes: int, matrix: bool) -> Iterator[Cha
         for n in range(len(whole), -1, -1):
             yield tuple(whole[:n]), Form.VECTOR, Form.VECTOR
     if matrix:
-        stores, loads = _rows(_writers(a), item_bytes), _rows(b, item_bytes)
-        for row, form in stores.items():
+        writes, loads = _rows(_writers(a), item_bytes) if stores else {}, _rows(b, item_bytes)
+        for row, form in writes.items():
             yield row, form, loads.get(row, Form.VECTOR)
         for row, form in loads.items():
-            yield row, stores.get(row, Form.VECTOR), form
+            yield row, writes.get(row, Form.VECTOR), form
 
 
 def _matrices(layout: Layout, item_bytes: int, form: Form) -> Iterator[tuple[tuple[int, ...], list[int]]]:
@@ -183,10 +183,9 @@ def conflict_free(src: Layout, dst: Layout, item_bytes: int, chain: Sequence[int
     Neither layout has registers that only replicate.
     """
     src = _writers(src)
-    near = [*f2.intersect(src.bases(LANE), dst.bases(LANE)), *dst.bases(LANE), *src.bases(LANE)]
     threads = [b for side in (src, dst) for name in (LANE, WARP) for b in side.bases(name)]
     rest = [*threads, *src.columns, *dst.columns, *(1 << i for i in range(src.bits))]
-    low = [*chain, *f2.extend(chain, [*near, *rest], max(0, packed_bits(item_bytes) - len(chain)))]
+    low = [*chain, *f2.extend(chain, rest, max(0, packed_bits(item_bytes) - len(chain)))]
     space = f2.extend(low, rest, src.bits - len(low))
     p = f2.intersect(_wavefront(src, to, low, item_bytes, _aligned(src, low, space)), space)
     q = f2.intersect(_wavefront(dst, back, low, item_bytes, _aligned(dst, low, space)), space)

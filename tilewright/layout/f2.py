@@ -127,7 +127,7 @@ def intersect(a: Sequence[int], b: Sequence[int]) -> list[int]:
 
 def extend(base: Iterable[int], candidates: Iterable[int], most: int | None = None) -> list[int]:
     """Those candidates that enlarge span(base), each also by the ones taken before it; the first `most` of them."""
-    span, out = Span(base), []
+    span, out = Span(base), list[int]()
     for v in candidates:
         if len(out) == most:
             break

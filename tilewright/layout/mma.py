@@ -76,7 +76,7 @@ def warpgroup_accumulator(shape: Sequence[int], warps: tuple[int, int] = (4, 1),
     """
     _warpgroups(warps)
     m, cols, batch = _matrix_dims(shape)
-    n = min(n, padded_shape(shape)[cols])
+    n = max(8, min(n, padded_shape(shape)[cols] // warps[1]))
     parts: list[Part] = [(REGISTER, cols, 1), (LANE, cols, 2), (LANE, m, 3), (REGISTER, m, 1),
                          (REGISTER, cols, max(0, log2(n) - 3)), (WARP, m, log2(warps[0])),
                          (WARP, cols, log2(warps[1]))]

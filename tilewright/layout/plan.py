@@ -7,6 +7,20 @@ per warp: a shuffle or a wavefront of shared memory (128 bytes) is 1, a register
     plan(src, dst, 4).scratch_bytes         what to allocate
     print(plan(src, dst, 4))                the same for people
 
+How a plan is carried out (tests/layout/machine.py does it, in some lines each; `^` with the images of a lane or warp
+number means: xored with the image of each bit that is 1 in it):
+
+    registers   result[r] = value[take[r] ^ by_lane(lane) ^ by_warp(warp)].  Where all images are 0 that renames; else
+                every register bit that depends on the thread is one round of selects over all registers.
+    shuffle     turn the value by take_by_lane, take_by_warp as above; for each round: the elements `take`, packed into
+                32 bits, from the lane `round.lane ^ from_by_lane(lane) ^ from_by_warp(warp)` (a butterfly if
+                `butterfly`; nothing if not `moves`), become the elements `put`; at last turn the result by
+                put_by_lane, and let register r be copies[r].
+    shared      for each piece: the registers `take`; spread them, if there is a spread; store; barrier; load; the
+                registers `put`; a barrier before the scratch is used again.  A step moves `registers` at the element
+                offset `step.offset ^ by_lane(lane) ^ by_warp(warp)`; threads with a bit of idle_lanes or idle_warps do
+                not store; after a load register r is copies[r].
+
 `estimate` is the same question answered by ranks alone, for whoever has to ask it a thousand times.
 Tests: tests/layout/test_plan.py, and tests/layout/fuzz.py, which carries out random plans.
 """
@@ -86,18 +100,21 @@ def _access_text(a: Access) -> str:
     return f"{count} ({a.wavefronts} wavefronts, {a.ideal} at least)"
 
 
-def plan(src: Layout, dst: Layout, item_bytes: int, *, matrix: bool = True, scratch_limit: int | None = None) -> Plan:
+def plan(src: Layout, dst: Layout, item_bytes: int, *, matrix: bool = True, stores: bool = True,
+         scratch_limit: int | None = None) -> Plan:
     """The cheapest conversion of elements of 1, 2, 4 or 8 bytes between two layouts of one tile.
 
-    `matrix`: whether ldmatrix and stmatrix exist; a trip that needs more than `scratch_limit` bytes is made in pieces,
-    as far as registers that both sides have in common allow (look at `scratch_bytes`).  ValueError for layouts of
-    different tiles or launches, and where elements go from one block of a cluster to another.
+    `matrix`: whether ldmatrix and stmatrix exist; `stores` False: only the former (before capability 9.0).  A trip
+    that needs more than `scratch_limit` bytes is made in pieces, as far as registers that both sides have in common
+    allow (look at `scratch_bytes`).  ValueError for layouts of different tiles or launches, and where elements go from
+    one block of a cluster to another.
     """
-    return _plan(src, dst, item_bytes, matrix, scratch_limit)
+    return _plan(src, dst, item_bytes, matrix, matrix and stores, scratch_limit)
 
 
 @lru_cache(maxsize=2048)
-def _plan(src: Layout, dst: Layout, item_bytes: int, matrix: bool, scratch_limit: int | None) -> Plan:
+def _plan(src: Layout, dst: Layout, item_bytes: int, matrix: bool, stores: bool,
+          scratch_limit: int | None) -> Plan:
     if item_bytes not in (1, 2, 4, 8):
         raise ValueError(f"elements of {item_bytes} bytes; a register holds 1, 2, 4 or 8")
     how = reach(src, dst)
@@ -108,14 +125,15 @@ def _plan(src: Layout, dst: Layout, item_bytes: int, matrix: bool, scratch_limit
     moves = register_moves(src, dst)
     if moves is not None:
         return Plan(Kind.REGISTERS, src, dst, item_bytes, moves=moves)
-    shared = _shared(src, dst, item_bytes, matrix, scratch_limit)
+    shared = _shared(src, dst, item_bytes, matrix, stores, scratch_limit)
     shuffles = warp_shuffles(src, dst, item_bytes)
     if shuffles is not None and shuffles.cost <= shared.cost:
         return Plan(Kind.SHUFFLE, src, dst, item_bytes, shuffles=shuffles)
     return shared
 
 
-def _shared(src: Layout, dst: Layout, item_bytes: int, matrix: bool, scratch_limit: int | None) -> Plan:
+def _shared(src: Layout, dst: Layout, item_bytes: int, matrix: bool, stores: bool,
+          scratch_limit: int | None) -> Plan:
     """A trip through shared memory, in as few pieces as the limit allows."""
     blocks = [b for b in src.bases(BLOCK) if b]
     if not _apart(src, dst, blocks):
@@ -129,7 +147,7 @@ def _shared(src: Layout, dst: Layout, item_bytes: int, matrix: bool, scratch_lim
         cut.append(further)
     a, b = (_quotient(side, other, blocks, cut) for side, other in ((src, dst), (dst, src)))
     pieces = zip(_numbers(src, cut), _numbers(dst, cut))
-    return Plan(Kind.SHARED, src, dst, item_bytes, trip=exchange(a, b, item_bytes, matrix),
+    return Plan(Kind.SHARED, src, dst, item_bytes, trip=exchange(a, b, item_bytes, matrix, stores),
                 pieces=tuple(Piece(take, put) for take, put in pieces))
 
 

@@ -2,11 +2,11 @@
 
 A round is one shuffle in which every lane sends one register (as much as 32 bits hold) and receives one.  In the space
 of (destination register, lane) bits a round is a coset of a subspace K that contains each lane once and in which no
-lane must send two different registers: a common complement of {lane = 0} and of {sent by lane 0}.  K is first sought
-inside {sender = receiver}: then as many rounds as possible stay in the thread and need no shuffle, and the number of
-the others is the least possible.  With replicas there may be no such K; then receivers that want different registers of
-one sender are sent to different copies of it.  Everything is data: xors of constants with images of the thread's lane
-and warp bits.
+lane must send two different registers: a common complement of {lane = 0} and of {sent by lane 0}.  K inside {sender =
+receiver} lets as many rounds as possible stay in the thread, which need no shuffle; the other choice takes fewer
+selects; both are made and the cheaper one is taken.  With replicas there may be no such K; then receivers that want
+different registers of one sender are sent to different copies of it.  Everything is data: xors of constants with images
+of the thread's lane and warp bits.
 Tests: tests/layout/test_shuffle.py.
 """
 
@@ -124,17 +124,20 @@ class _Rounds:
         self.live, self.item_bytes, self.lanes = live, item_bytes, len(src.bases(LANE))
         self.copies_of_zero = _copies_of_zero(src)
         self.take, self.sender = _by_input(live.layout, path.register), _by_input(live.layout, path.lane)
-        bits = range(len(live.layout.bases(REGISTER)))
-        together = [i for i in bits if self.sender[REGISTER][i] == 0][:packed_bits(item_bytes)]
-        self.together = together        # they have the same sender: one 32-bit register carries them
-        self.live_bits = [i for i in bits if i not in together]
-        self.k = len(self.live_bits)
-        self.taken = [*(self.take[REGISTER][i] for i in self.live_bits), *self.take[LANE]]
-        self.sent_by = [*(self.sender[REGISTER][i] for i in self.live_bits), *self.sender[LANE]]
+        # directions in which the sender stays the same: one 32-bit register carries those elements
+        self.together = f2.kernel(self.sender[REGISTER])[:packed_bits(item_bytes)]
+        units = [1 << i for i in range(len(live.layout.bases(REGISTER)))]
+        self.cosets = f2.extend(self.together, units)       # the register directions that rounds go through
+        self.k = len(self.cosets)
+        self.taken = [*(f2.apply(self.take[REGISTER], v) for v in self.cosets), *self.take[LANE]]
+        self.sent_by = [*(f2.apply(self.sender[REGISTER], v) for v in self.cosets), *self.sender[LANE]]
 
     def plan(self) -> Shuffles | None:
-        """The rounds, or None if one sender would have to send two registers at once."""
-        chosen = self._subspace()
+        """The cheaper of two ways to choose K; None if in both one sender would have to send two registers at once."""
+        ways = [way for stay in (True, False) if (way := self._rounds(self._subspace(stay))) is not None]
+        return min(ways, key=lambda way: way.cost, default=None)
+
+    def _rounds(self, chosen: list[int]) -> Shuffles | None:
         graph = f2.Span(v >> self.k for v in chosen)
         # the element of K at each lane bit: which registers it twists, who sends, from which register
         at_lane = [f2.apply(chosen, graph.coordinates(1 << i)) for i in range(self.lanes)]
@@ -161,8 +164,11 @@ class _Rounds:
             taken[lead] ^= f2.apply([register for register, _ in copies], which)
         return sender, taken
 
-    def _subspace(self) -> list[int]:
-        """K: as many of its vectors as can be stay in the thread; if possible, no sender has two registers to send."""
+    def _subspace(self, prefer_staying: bool) -> list[int]:
+        """K: if possible, no sender has two registers to send; first, as many vectors as can be stay in the thread.
+
+        Staying saves shuffles, and may cost selects.
+        """
         whole = [1 << i for i in range(self.k + self.lanes)]
         at_zero = whole[:self.k]
         # directions in which one source register feeds several places are a broadcast: harmless in a round
@@ -171,7 +177,7 @@ class _Rounds:
         received_by = [0] * self.k + [1 << i for i in range(self.lanes)]
         stay = f2.kernel([s ^ r for s, r in zip(self.sent_by, received_by)])
         inside = f2.intersect(at_zero, stay)        # in `stay`, lane 0 receives and sends the same
-        chosen = f2.extend(inside, stay)
+        chosen = f2.extend(inside, stay) if prefer_staying else []
         rest = f2.extend(chosen, whole)
         p = f2.intersect([*at_zero, *chosen], rest)
         q = f2.intersect([*from_zero, *chosen], rest)
@@ -188,15 +194,11 @@ class _Rounds:
             lane = f2.apply(self.sent_by, coset)
             # the receiver knows the register by its own bits, the sender must find it by the sender's
             first = f2.apply(self.taken, coset) ^ f2.apply(by_sender, lane)
-            members = range(1 << len(self.together))
-            take = tuple(first ^ f2.apply([self.take[REGISTER][i] for i in self.together], m) for m in members)
-            put = tuple(self._number(f2.scatter(coset, self.live_bits) | f2.scatter(m, self.together)) for m in members)
+            members = [f2.apply(self.together, m) for m in range(1 << len(self.together))]
+            take = tuple(first ^ f2.apply(self.take[REGISTER], m) for m in members)
+            put = tuple(self.live.numbers[f2.apply(self.cosets, coset) ^ m] for m in members)
             rounds.append(Round(take, lane, put, not (stays and lane == 0)))
         copies = tuple(self.live.numbers[i] for i in self.live.index)
         return Shuffles(tuple(rounds), tuple(by_sender), take_by_warp, tuple(sender), by_warp,
-                        tuple(self._number(f2.scatter(t, self.live_bits)) for t in twist), copies,
+                        tuple(self.live.numbers[f2.apply(self.cosets, t)] for t in twist), copies,
                         max(1, self.item_bytes // WORD_BYTES))
-
-    def _number(self, live: int) -> int:
-        """A live register's number in the whole destination (a linear map: numbers of bits are or'ed)."""
-        return self.live.numbers[live]

@@ -24,6 +24,9 @@ from tilewright.passes.manager import Pass
 
 _Key = tuple[Hashable, ...]
 
+# Loads that are remembered: each write looks through them, so without a limit a long body would take quadratic time.
+_MOST_LOADS = 64
+
 
 def _attribute_key(value: object) -> Hashable:
     """A hashable that tells True from 1 and -0.0 from 0.0, which compare equal."""
@@ -120,7 +123,10 @@ class _Eliminator(Rewriter):
         found = self._scope.loads.get(key)
         if found is not None:
             return Replacement(found.results)
-        self._scope.loads[key] = op
+        loads = self._scope.loads
+        loads[key] = op
+        if len(loads) > _MOST_LOADS:
+            del loads[next(iter(loads))]
         return None
 
 

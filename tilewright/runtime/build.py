@@ -19,11 +19,12 @@ from tilewright.diagnostics import TritonError
 from tilewright.frontend.dependencies import Dependencies
 from tilewright.language.function import SourceFunction
 from tilewright.language.options import Options, Signature
+from tilewright.locks import NO_FORK
 from tilewright.runtime.cache import Store
-from tilewright.runtime.hooks import Inspection
+from tilewright.runtime.compile_times import Clock, CompileTimes, tell
+from tilewright.runtime.hooks import HOOKS, Inspection
 from tilewright.runtime.key import Part, UncacheableError, kernel_parts, key_text
-from tilewright.runtime.locks import NO_FORK
-from tilewright.targets.base import CodeObject, Target
+from tilewright.targets.base import CodeObject, Stage, Target
 
 if TYPE_CHECKING:
     from tilewright.compile import Dump, Lowered
@@ -49,6 +50,7 @@ class Build:
         self._reads = reads
         self._check = check
         self._inspection = inspection
+        self._lowering = 0      # microseconds that `lowered` took
 
     @computed
     def parts(self) -> list[Part]:
@@ -70,7 +72,10 @@ class Build:
             self.target.prepare()      # starts while the compiler is loaded and the frontend works
             from tilewright.compile import lower
             self.target.import_compiler()
-        return lower(self.fn, self.signature, self.options, check=self._check)
+        clock = Clock()
+        made = lower(self.fn, self.signature, self.options, check=self._check)
+        self._lowering = clock.mark()
+        return made
 
     @computed
     def written(self) -> Written:
@@ -87,12 +92,28 @@ class Build:
         """Machine code under these launch facts.  With `dump` it is compiled, since stages are wanted."""
         parts = [*self.parts, Part("launch facts", f"disjoint={disjoint} wide={wide}")] if self.parts else []
         fields = self._stored(parts) if dump is None else None
+        listener = HOOKS.get("compilation_listener")
         if fields is not None:
-            return decode_code(fields, self.guards.functions)
-        from tilewright.compile import finish
-        code = finish(self.lowered.with_facts(disjoint, wide), self.target, check=self._check, dump=dump,
-                      inspect=None if self._inspection is None else self._inspection.hook)
+            code = decode_code(fields, self.guards.functions)
+            if listener is not None:
+                tell(listener, self.fn, self.signature, self.options, code, CompileTimes(0, [], 0), True)
+            return code
+        lowered, clock = self.lowered.with_facts(disjoint, wide), Clock()
+        spent: list[tuple[str, int]] = []
+
+        def inspect(target: Target, stages: dict[str, Stage], *rest: Any) -> None:
+            if self._inspection is not None:
+                self._inspection.hook(target, stages, *rest)
+            clock.timed(stages, spent)
+
+        with NO_FORK:
+            from tilewright.compile import finish
+        code = finish(lowered, self.target, check=self._check, dump=dump, inspect=inspect)
+        clock.mark()
         self._keep(parts, {**encode_code(code, self.guards.functions), "made": b"%d" % time.time_ns()})
+        if listener is not None:
+            times = CompileTimes(self._lowering, spent, clock.mark())
+            tell(listener, self.fn, self.signature, self.options, code, times, False)
         return code
 
     def _stored(self, parts: Sequence[Part]) -> Mapping[str, bytes] | None:

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tilewright.locks import NO_FORK, ForkSafeLock
 from tilewright.runtime.arguments import CPU
 from tilewright.runtime.cache import Store, warn
 from tilewright.runtime.fingerprint import compiler_key, llvm_version, processor
-from tilewright.runtime.locks import ForkSafeLock
 from tilewright.targets.base import Target
 from tilewright.targets.cpu.target import CpuTarget
 from tilewright.targets.llvm.machine import Compiler, Machine, Request
@@ -53,9 +53,10 @@ class Devices:
         """LLVM, in child processes or in this one."""
         return self._once(("compiler", *_compiler_knobs(settings)), lambda: self._compiler(settings))
 
-    def compiler_key(self, settings: Settings) -> str:
+    def compiler_key(self, settings: Settings, target: str = "cpu") -> str:
         """The part of a key that stands for the versions and the content of the compiler."""
-        return self._once(("key", *_store_knobs(settings)), lambda: compiler_key(self.store(settings)))
+        return self._once(("key", target, *_store_knobs(settings)),
+                          lambda: compiler_key(self.store(settings), target=target))
 
     def _once(self, key: Any, make: Callable[[], T]) -> T:
         if key not in self._made:
@@ -73,17 +74,20 @@ class Devices:
                          cpu=settings["cpu"], catches_faults=settings["catch_faults"], perf=settings["perf"])
 
     def _cuda(self, index: int, settings: Settings) -> Target:
-        from tilewright.targets.nvidia.driver.device import Device
-        from tilewright.targets.nvidia.target import NvidiaTarget
+        with NO_FORK:
+            from tilewright.targets.nvidia.driver.device import Device
+            from tilewright.targets.nvidia.target import NvidiaTarget
         device = Device(index)
         compiler = LateCompiler(lambda: self.compiler(settings), self.store(settings))
         return NvidiaTarget(device.capability, device=device, compiler=compiler)
 
     def _compiler(self, settings: Settings) -> Compiler:
         if settings["compile_in_process"]:
-            from tilewright.targets.llvm.inprocess import InProcess
+            with NO_FORK:
+                from tilewright.targets.llvm.inprocess import InProcess
             return InProcess()
-        from tilewright.targets.llvm.client import CompileChildren
+        with NO_FORK:
+            from tilewright.targets.llvm.client import CompileChildren
         return CompileChildren(settings["compile_processes"], settings["compile_timeout"], self.store(settings).folder)
 
 

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tilewright.computed import computed
+from tilewright.locks import NO_FORK
 from tilewright.runtime.bench import CACHE_BYTES, do_bench
 
 # Programs divide register and fast-memory budgets by what a kernel takes to find how many of them fit at once.  The
@@ -127,7 +128,8 @@ class CudaDriver:
             return bool(torch.cuda.is_available() and torch.version.cuda)
         if importlib.util.find_spec("cuda") is None or importlib.util.find_spec("cuda.bindings") is None:
             return False
-        from tilewright.targets.nvidia.driver.cuda import CUDA
+        with NO_FORK:
+            from tilewright.targets.nvidia.driver.cuda import CUDA
         return CUDA.count() > 0
 
     def get_current_target(self) -> GPUTarget:
@@ -150,7 +152,8 @@ class CudaDriver:
 
     def get_current_stream(self, device: int | None = None) -> int:
         """The handle of the stream that launches on `device` go to."""
-        from tilewright.targets.nvidia.driver.stream import current_stream
+        with NO_FORK:
+            from tilewright.targets.nvidia.driver.stream import current_stream
         return current_stream(self.get_current_device() if device is None else device)
 
     def get_benchmarker(self) -> Callable[..., Any]:
@@ -170,7 +173,8 @@ class CudaDriver:
 def gpu(index: int) -> Any:
     """GPU number `index`; what it is asked is remembered."""
     if index not in _GPUS:
-        from tilewright.targets.nvidia.driver.device import Device
+        with NO_FORK:
+            from tilewright.targets.nvidia.driver.device import Device
         _GPUS[index] = Device(index)
     return _GPUS[index]
 

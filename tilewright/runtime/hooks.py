@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
+
+from tilewright.locks import ForkSafeLock
 
 Hook = Callable[..., Any]
 
@@ -82,7 +83,7 @@ class JitFunctionInfo(NamedTuple):
 
 CHAINS = ("launch_enter_hook", "launch_exit_hook", "kernel_load_start_hook", "kernel_load_end_hook",
           "kernel_unload_hook")
-SINGLES = ("jit_cache_hook", "jit_post_compile_hook", "add_stages_inspection_hook")
+SINGLES = ("jit_cache_hook", "jit_post_compile_hook", "add_stages_inspection_hook", "compilation_listener")
 
 
 class Inspection(NamedTuple):
@@ -101,7 +102,7 @@ class Hooks:
     """The hooks of this process."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
+        self._lock = ForkSafeLock()
         self._natives: weakref.WeakSet[Any] = weakref.WeakSet()
         self._chains = {name: HookChain(self._changed, reversed=name in ("launch_exit_hook", "kernel_load_end_hook"))
                         for name in CHAINS}

@@ -16,6 +16,8 @@ from typing import Any, ClassVar, Protocol
 
 from tilewright.diagnostics import cut_own_frames
 
+_MODULES = sys.modules      # asked at every launch
+
 
 class GraphLauncher(Protocol):
     """What puts a launch into a graph."""
@@ -25,8 +27,7 @@ class GraphLauncher(Protocol):
 
 def in_torch_graph() -> bool:
     """Whether Dynamo reads this (it takes the answer of torch as true); never true when Python runs it."""
-    torch = sys.modules.get("torch")
-    return torch is not None and bool(torch.compiler.is_dynamo_compiling())
+    return "torch" in _MODULES and bool(_MODULES["torch"].compiler.is_dynamo_compiling())
 
 
 def graph_test() -> Callable[[], bool]:

@@ -23,6 +23,7 @@ from tilewright.diagnostics import cut_own_frames
 from tilewright.frontend.dependencies import dependencies
 from tilewright.language.function import Name, ParamKind, SourceFunction
 from tilewright.language.options import Options, Signature
+from tilewright.locks import NO_FORK, ForkSafeLock
 from tilewright.runtime import knobs
 from tilewright.runtime.arguments import CPU
 from tilewright.runtime.build import Build
@@ -34,7 +35,6 @@ from tilewright.runtime.interface import KernelInterface, graph_test
 from tilewright.runtime.interpreted import InterpretedKernel
 from tilewright.runtime.launch import CompiledKernel, Facts, check_writable, device_of, facts_of, is_wide
 from tilewright.runtime.launch_options import NAMES, did_you_mean, is_checked, make_options, unknown_keyword
-from tilewright.runtime.locks import ForkSafeLock
 from tilewright.runtime.specialize import Specializer, Split, typed
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class JITFunction(DescribedFunction, KernelInterface):
         self._lock = ForkSafeLock()
         self._native: NativeLauncher | None = None
         self._is_used_again = False
-        self._is_read = graph_test()        # asked at every launch; it never changes, since Dynamo guards it
+        self._is_read = graph_test()        # asked at every launch; it seldom changes, since Dynamo guards it
         self.pre_run_hooks: list[Callable[..., Any]] = []
         self._bind: Callable[[JITFunction, Any], Callable[..., CompiledKernel | None]] = _bind_in_python
 
@@ -148,7 +148,8 @@ class JITFunction(DescribedFunction, KernelInterface):
         for hook in self.pre_run_hooks:
             hook(*args, **kwargs)
         if is_checked(given, self.checks()):
-            from tilewright.runtime import checked
+            with NO_FORK:
+                from tilewright.runtime import checked
             with self._on_host(split, device) as seen:
                 checked.launch(self, sizes, values, given, seen)
             return None
@@ -204,7 +205,11 @@ class JITFunction(DescribedFunction, KernelInterface):
 
     def _native_launcher(self) -> NativeLauncher | None:
         """The kernel's native launcher, which takes over `kernel[grid]`; None where there is none."""
-        from tilewright.runtime.native_launch import NativeLauncher, is_possible  # by kernels launched more than once
+        with NO_FORK:
+            from tilewright.runtime.native_launch import (  # by kernels launched more than once
+                NativeLauncher,
+                is_possible,
+            )
         launchers = DEVICES.cpu(self.settings()).launchers()
         if launchers is None or not is_possible(self.params):
             return None
@@ -212,6 +217,7 @@ class JITFunction(DescribedFunction, KernelInterface):
                                 *knobs.overrides_variable())
         HOOKS.watch(native)
         self._bind = native.bind
+        self._is_read = graph_test()        # torch may have come since: its own test is the cheapest
         return native
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], Mapping[str, Any]]:
@@ -336,10 +342,11 @@ class JITFunction(DescribedFunction, KernelInterface):
                 return entry
             settings = self.settings()
             signature = self.specializer.signature(split.atoms, values, False, False)
-            build = Build(self, signature, self.options(given), dependencies(self, values),
-                          DEVICES.target(device, settings), DEVICES.store(settings),
-                          lambda: DEVICES.compiler_key(settings), reads=not settings["always_compile"],
-                          check=settings["verify"], inspection=HOOKS.inspection())
+            target = DEVICES.target(device, settings)
+            build = Build(self, signature, self.options(given), dependencies(self, values), target,
+                          DEVICES.store(settings), lambda: DEVICES.compiler_key(settings, target.name),
+                          reads=not settings["always_compile"], check=settings["verify"],
+                          inspection=HOOKS.inspection())
             entry = self._entries[key] = Entry(build)
             names = self.specializer.slot_names(split.atoms)
             self.found_written.update(names[slot] for slot in entry.written.params)
@@ -395,7 +402,8 @@ class JITFunction(DescribedFunction, KernelInterface):
         """The same launch in the CPU's memory."""
         if device == CPU:
             return nullcontext(split)
-        from tilewright.runtime.mirror import on_host
+        with NO_FORK:
+            from tilewright.runtime.mirror import on_host
         return on_host(split, DEVICES.target(device, self.settings()))
 
     def _interpret(self, grid: Grid, values: Sequence[Any], given: Mapping[str, Any], split: Split) -> None:
@@ -406,7 +414,8 @@ class JITFunction(DescribedFunction, KernelInterface):
 
     @computed
     def _eager(self) -> EagerProgram:
-        from tilewright.interpret.eager_run import EagerProgram
+        with NO_FORK:
+            from tilewright.interpret.eager_run import EagerProgram
         return EagerProgram(self)
 
     # -- what others ask ----------------------------------------------------------------------------------------------
@@ -449,7 +458,8 @@ class JITFunction(DescribedFunction, KernelInterface):
     @property
     def cache_key(self) -> str:
         """A hash of the source, of those of the functions that it calls, and of the globals that they read."""
-        import hashlib  # loads a large library that most processes do not need
+        with NO_FORK:
+            import hashlib  # loads a large library that most processes do not need
         guards = dependencies(self, [None] * len(self.params))
         text = repr([(fn.src if isinstance(fn, JITFunction) else fn.source) for fn in guards.functions])
         reads = repr(sorted((read.function, read.name, repr(read.value)) for read in guards.reads))

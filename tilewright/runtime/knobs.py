@@ -189,15 +189,19 @@ def _check(name: str, value: Any) -> None:
         raise TypeError(f"knob {name} takes {kind.__name__}, not {type(value).__name__}")
 
 
-_HOOK_NAMES = (*CHAINS, *SINGLES)
+# The hooks of each group, and what `runtime.hooks` calls them.
+_HOOK_NAMES: Mapping[str, Mapping[str, str]] = {
+    "runtime": {name: name for name in (*CHAINS, *SINGLES) if name != "compilation_listener"},
+    "compilation": {"listener": "compilation_listener"},
+}
 
 
 class Group:
     """Knobs under the names that triton has for them: `knobs.runtime.debug`.
 
     Reading gives what counts here and now; assigning overrides it in the current context (`assign`), deleting ends
-    that; `with group.scope():` ends at its end what is assigned inside.  `knobs.runtime` has the hooks as well, which
-    hold for the whole process (`runtime.hooks`).
+    that; `with group.scope():` ends at its end what is assigned inside.  `knobs.runtime` has the hooks as well, and
+    `knobs.compilation` the `listener`; they hold for the whole process (`runtime.hooks`).
     """
 
     def __init__(self, name: str) -> None:
@@ -211,26 +215,29 @@ class Group:
         name: str = self._own[attribute]
         return name
 
-    def _is_hook(self, attribute: str) -> bool:
-        return self._name == "runtime" and attribute in _HOOK_NAMES
+    def _hooks(self) -> Mapping[str, str]:
+        return _HOOK_NAMES.get(self._name, {})
 
     def __getattr__(self, attribute: str) -> Any:
-        return HOOKS.get(attribute) if self._is_hook(attribute) else read(self._knob(attribute))
+        hook = self._hooks().get(attribute)
+        return read(self._knob(attribute)) if hook is None else HOOKS.get(hook)
 
     def __setattr__(self, attribute: str, value: Any) -> None:
-        if self._is_hook(attribute):
-            HOOKS.set(attribute, value)
-        else:
+        hook = self._hooks().get(attribute)
+        if hook is None:
             assign(self._knob(attribute), value)
+        else:
+            HOOKS.set(hook, value)
 
     def __delattr__(self, attribute: str) -> None:
-        if self._is_hook(attribute):
-            HOOKS.set(attribute, None)
+        hook = self._hooks().get(attribute)
+        if hook is not None:
+            HOOKS.set(hook, None)
         else:
             unassign(self._knob(attribute))
 
     def __dir__(self) -> list[str]:
-        return sorted((*self._own, *(_HOOK_NAMES if self._name == "runtime" else ()), "scope"))
+        return sorted((*self._own, *self._hooks(), "scope"))
 
     @contextmanager
     def scope(self) -> Iterator[None]:

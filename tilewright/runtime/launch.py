@@ -15,6 +15,7 @@ from typing import Any, ClassVar, NamedTuple, NoReturn
 from tilewright.analysis.written import Written
 from tilewright.diagnostics import MemoryFaultError, cut_own_frames
 from tilewright.language.options import Options
+from tilewright.locks import NO_FORK
 from tilewright.runtime import knobs
 from tilewright.runtime.arguments import CPU, ELEMENTS, MOCK, Pointer
 from tilewright.runtime.driver import driver
@@ -263,7 +264,8 @@ class CompiledKernel(KernelResources):
         return self._explained(error, grid) if isinstance(error, MemoryFaultError) else error
 
     def _explained(self, error: MemoryFaultError, grid: Grid) -> Exception:
-        from tilewright.runtime.faults import explained
+        with NO_FORK:
+            from tilewright.runtime.faults import explained
         return explained(error, self.code, grid)
 
     def __getitem__(self, grid: Any) -> Any:

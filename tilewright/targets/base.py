@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from tilewright.ir.node import Module
 from tilewright.language.options import Options
+from tilewright.locks import NO_FORK
 
 Pass = Callable[[Module], Module]
 
@@ -30,7 +31,8 @@ class CodeObject:
 
     def hash(self) -> str:
         """A text that is equal for equal code."""
-        import hashlib  # loads a large library that most processes do not need
+        with NO_FORK:
+            import hashlib  # loads a large library that most processes do not need
         return hashlib.sha256(self.name.encode() + self.binary).hexdigest()
 
 

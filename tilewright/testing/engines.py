@@ -22,10 +22,12 @@ from tilewright.runtime.jit import JITFunction
 from tilewright.runtime.launch import check_on_host, check_writable, facts_of
 
 ENGINES = ("cpu", "eager", "batched", "batched-passes")
+ON_MACHINE = "ptx"      # slower, so tests run a sample on it (tests/conftest.py)
 
 
 def launch(engine: str, kernel: JITFunction, grid: Any, *args: Any, **kwargs: Any) -> None:
-    """Launch `kernel` on one of `ENGINES`, or `checked`: in checked mode, or `cuda`: on a GPU, with copies."""
+    """Launch `kernel` on one of `ENGINES`, or `checked`: in checked mode, `ptx`: code for a GPU on the
+    PTX machine, `cuda`: on a GPU, with copies."""
     if engine == "cpu":
         with knobs.scope(interpret=False):
             kernel[grid](*args, **kwargs)
@@ -34,6 +36,9 @@ def launch(engine: str, kernel: JITFunction, grid: Any, *args: Any, **kwargs: An
             kernel[grid](*args, **kwargs)
     elif engine in ("batched", "batched-passes"):
         run_batched(kernel, grid, args, kwargs, with_passes=engine == "batched-passes")
+    elif engine == ON_MACHINE:
+        from tilewright.testing import ptx_machine
+        ptx_machine.run(kernel, grid, args, kwargs)
     elif engine == "cuda":
         from tilewright.testing import on_gpu
         on_gpu.run(kernel, grid, args, kwargs)

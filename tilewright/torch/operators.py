@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import hashlib
 import keyword
-import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ import torch
 
 from tilewright.computed import computed
 from tilewright.language.function import ParamKind
+from tilewright.locks import ForkSafeLock
 from tilewright.runtime.arguments import MockTensor
 from tilewright.runtime.autotune import Autotuner
 from tilewright.runtime.descriptor import TensorDescriptor
@@ -152,7 +152,7 @@ class Operators:
     def __init__(self) -> None:
         self._library = torch.library.Library(NAMESPACE, "FRAGMENT")
         self._names: dict[Any, str] = {}
-        self._lock = threading.RLock()
+        self._lock = ForkSafeLock()
 
     def name_of(self, plan: Plan) -> str:
         """The name of the operator for `plan`, which is defined if it is new."""

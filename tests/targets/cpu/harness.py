@@ -32,6 +32,7 @@ from tilewright.language.options import Options
 from tilewright.passes.manager import run_passes
 from tilewright.targets.cpu.generate import generate
 from tilewright.targets.cpu.target import CpuTarget, vector_bits
+from tilewright.targets.llvm.isa import Isa
 
 DTYPES = {I1: np.bool_, I8: np.int8, I16: np.int16, I32: np.int32, I64: np.int64, F16: np.float16, BF16: np.uint16,
           F32: np.float32, F64: np.float64, F8E4M3: np.uint8, F8E5M2: np.uint8}
@@ -139,10 +140,15 @@ def target():
     return CpuTarget()
 
 
-def generated(module, optimise=True):
+def generated(module, optimise=True, isa=None):
+    """The text for this machine; for vectors of 512 bits, whatever this machine has, with an `isa`."""
     if optimise:
         module = run_passes(module, target().passes(Options()))
-    return generate(module, target().machine.isa, vector_bits(target().machine))
+    bits = vector_bits(target().machine) if isa is None else 512
+    return generate(module, target().machine.isa if isa is None else isa, bits)
+
+
+WIDE = Isa(fma=True, half=True, avx512=True, round=True)
 
 
 def slot(value, t):

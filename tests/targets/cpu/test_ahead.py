@@ -72,3 +72,22 @@ def test_results_at_the_end_of_the_memory():
     for n in (1024, 1000):
         x = np.random.default_rng(0).standard_normal((3, n)).astype(np.float32)
         both(softmax(1024), (3,), [x, np.zeros_like(x), n, n], exact=False)
+
+
+def test_distances_in_two_branches():
+    """What was computed for a nest in one branch is not known in the other one."""
+    def build(b, x, o, n):
+        pointers = b.at(b.at(x, b.mul(b.mul(b.pid(), n), n)), b.iota(1024))
+
+        def way(turn):
+            def write():
+                value = b.load(pointers)
+                level = b.sum(value, 0)
+                b.store(b.at(o, b.pid()), b.sum(b.op("max_f" if turn else "min_f", value, b.like(level, value)), 0))
+                return []
+            return write
+        b.create("if", [b.op("cmp_lt_s", b.pid(), b.const(1))], {}, [b.region([], way(0)), b.region([], way(1))])
+    x = np.random.default_rng(0).integers(-9, 9, 2048).astype(np.float32)
+    module = kernel([("x", ptr(F32)), ("o", ptr(F32)), ("n", I32)], build)
+    assert prefetches(module) >= 2
+    both(module, (2,), [x, np.zeros(2, np.float32), 32])

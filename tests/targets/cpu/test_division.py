@@ -54,7 +54,7 @@ def test_random_bits(dtype, most):
 
 
 def test_only_where_the_bound_allows_for_it():
-    assert "fdiv <16 x float>" not in generated(divided()).text and "fdiv float" in generated(divided()).text
-    assert "fdiv <16 x float>" not in generated(divided(t=BF16)).text
+    assert "fdiv <" not in generated(divided()).text and "fdiv float" in generated(divided()).text
+    assert "fdiv <" not in generated(divided(t=BF16)).text
     exact = generated(divided("div_rn")).text
     assert "fdiv <" in exact and "fdiv float" not in exact

@@ -13,6 +13,7 @@ from tests.targets.cpu.harness import (
     I1,
     I8,
     I32,
+    WIDE,
     both,
     generated,
     kernel,
@@ -119,7 +120,7 @@ def test_matmul_of_halves():
 
 
 def test_matmul_is_vectors_without_gathers_or_copies_of_a():
-    text = generated(matmul(64, 64, 32, masked=False)).text
+    text = generated(matmul(64, 64, 32, masked=False), isa=WIDE).text
     assert "gather" not in text and "scatter" not in text and "call <16 x float> @llvm.fma" in text
 
 

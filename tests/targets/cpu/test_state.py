@@ -36,3 +36,12 @@ def test_random_use_never_overlaps():
 def test_buffers_are_row_major():
     assert Buffer(0, (2, 3, 4), F32).strides == (12, 4, 1)
     assert Buffer(0, (2, 3), I1).bytes == 6 and Buffer(0, (5,), I64).bytes == 40
+
+
+def test_bytes_taken_apart_are_nobody_elses():
+    scratch = Scratch()
+    first = scratch.take(256)
+    scratch.give(first, 256)
+    apart = scratch.take_apart(100)
+    assert apart == 256 and scratch.size == 384
+    assert [scratch.take(256), scratch.take(64)] == [0, 384]

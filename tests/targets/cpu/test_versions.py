@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.targets.cpu.harness import F32, I32, both, generated, kernel, ptr, target
+from tests.targets.cpu.harness import F32, I32, WIDE, both, generated, kernel, ptr, target
 from tests.targets.cpu.test_dot import matmul
 from tilewright.targets.cpu.generate import generate
 from tilewright.targets.llvm.isa import Isa
@@ -45,7 +45,7 @@ def test_row_masks_are_tested_before():
 
 def test_a_masked_tile_that_does_not_wrap_is_contiguous():
     """Only the version for tiles that wrap gathers: once for each operand."""
-    full = generated(matmul(64, 64, 32, wrap=True)).text
+    full = generated(matmul(64, 64, 32, wrap=True), isa=WIDE).text
     assert 0 < full.count("@llvm.masked.gather.v16f32.v16p0(<16 x ptr>") <= 2 * 4
 
 

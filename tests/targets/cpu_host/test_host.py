@@ -2,11 +2,13 @@
 
 import io
 import os
+import signal
 import struct
 import subprocess
 import sys
 import textwrap
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -296,3 +298,38 @@ def test_time_limit_between_programs(kind, threads, counting):
         loaded.launch((10**6, 1, 1), (counts.ctypes.data, 10_000, 0))
     assert 0 < counts.sum() < 10**6
     loaded.launch((100, 1, 1), (counts.ctypes.data, 10, 0))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_fork_in_the_middle_of_launches(kind, counting):
+    """Whatever the threads of the pool were doing, it works in the child, and goes on in the parent."""
+    host = make(kind, 3)
+    loaded = host.load(counting)
+    counts, stop = np.zeros(64, np.int32), threading.Event()
+    launches = []
+
+    def keep_launching():
+        while not stop.is_set():
+            loaded.launch((64, 1, 1), (counts.ctypes.data, 20_000, 30))
+            launches.append(1)
+
+    thread = threading.Thread(target=keep_launching)
+    thread.start()
+    try:
+        children = []
+        for number in range(12):
+            time.sleep(0.003 * (number % 4))
+            child = os.fork()
+            if child == 0:
+                signal.alarm(60)
+                own = np.zeros(64, np.int32)
+                for _ in range(3):
+                    loaded.launch((64, 1, 1), (own.ctypes.data, 1000, 3))
+                os._exit(0 if (own == 3).all() else 1)
+            children.append(child)
+        ends = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    finally:
+        stop.set()
+        thread.join()
+    assert ends == [0] * 12 and (counts == len(launches)).all()

@@ -15,6 +15,7 @@ from tilewright.language.options import Options
 from tilewright.passes import run_passes, standard
 from tilewright.targets.base import CodeObject
 from tilewright.targets.nvidia import NvidiaTarget
+from tilewright.targets.nvidia.capability import capability
 from tilewright.targets.nvidia.passes.lay_out import lay_out
 from tilewright.targets.nvidia.passes.order import order
 
@@ -32,7 +33,7 @@ def tile_ir(kernel: Any, *args: Any, disjoint: bool = True, wide: bool = False, 
 
 
 def laid_out(module: Module, num_warps: int = 4) -> Module:
-    return order(lay_out(module, num_warps))
+    return order(lay_out(module, num_warps, capability(90)))
 
 
 def compiled(module: Module, num_warps: int = 4, target: NvidiaTarget = SM90) -> CodeObject:

@@ -44,6 +44,7 @@ class Ahead:
         computes much.  Others are as fast as memory is.
         """
         ops = list(ops)
+        self._known.clear()         # what was computed for another nest may stand in another branch
         found: dict[Op, LlvmValue] = {}
         for op in ops:
             if op.name != "load" or root is None or not self._is_due(op, root, work(ops)):

@@ -19,8 +19,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from tilewright.targets.llvm.lines import LineTable
 from tilewright.targets.llvm.text import FunctionWriter, ModuleWriter
-from tilewright.targets.llvm.types import I1, I64, Type, Value, constant, integer_value
+from tilewright.targets.llvm.types import I1, I64, Type, Value, constant, integer_value, poison
 
 Result = TypeVar("Result")
 
@@ -28,6 +29,7 @@ _LEAST_CHAIN = 10       # instructions; of shorter ones a processor sees enough 
 _LEAVES = re.compile(r"\s*(br |ret |\w+:)")
 _DEFINED = re.compile(r"\s*(%\w+) = ")
 _NAME = re.compile(r"%[A-Za-z_][\w.]*")
+_LEAVE = "  ret void"     # and a mark
 _STAYS = ("load ", "phi ", "alloca", "cmpxchg", "atomicrmw", "freeze")
 _TOUCHES_MEMORY = re.compile(r"@llvm\.masked\.|\bcall void ")
 
@@ -46,6 +48,9 @@ class Code(FunctionWriter):
         super().__init__(module, name, params, Type("void"), "", (), "")
         self._levels = [_Level(self._lines)]
         self._depth: dict[str, int] = {}
+        self._types = {p.name: p.type for p in self.params}
+        self._outlined: list[str] = []
+        self.line_table: LineTable | None = None
 
     # --- levels and hoisting
 
@@ -69,7 +74,13 @@ class Code(FunctionWriter):
         """An instruction that is neither moved nor shared."""
         name = self.fresh()
         self._lines.append(f"  {name} = {text}{self.mark}")
+        self._types[name] = result
         return Value(result, name)
+
+    def alloca(self, t: Type, count: int = 1, align: int = 64) -> Value:
+        slot = super().alloca(t, count, align)
+        self._types[slot.name] = slot.type
+        return slot
 
     def shared_load(self, text: str, result: Type, floor: int) -> Value:
         """A load that nothing within level `floor` changes: hoisted up to there, and shared within it."""
@@ -89,6 +100,7 @@ class Code(FunctionWriter):
         self._count += 1
         value = Value(result, f"%v{self._count}")
         self._depth[value.name] = depth
+        self._types[value.name] = result
         self._levels[depth].lines.append(f"  {value.name} = {text}{self.mark}")
         self._levels[depth].known[text] = value
         return value
@@ -119,6 +131,20 @@ class Code(FunctionWriter):
             self._depth[value.name] = min(self._depth.get(value.name, 0), self.depth)
         return value
 
+    def reserve(self) -> Callable[[str], None]:
+        """A place here for an instruction without a result that turns out later."""
+        lines, place, mark = self._lines, len(self._lines), self.mark
+        lines.append("")
+
+        def fill(text: str) -> None:
+            lines[place] = "  " + text + mark
+
+        return fill
+
+    def is_outermost(self, value: Value) -> bool:
+        """Whether a scalar is known outside of every loop."""
+        return self._depth.get(value.name, 0) == 0
+
     def interleaved(self, parts: Iterable[Callable[[], Result]]) -> list[Result]:
         """The results of `parts`, straight code that does the same to different elements, whose lines are mixed.
 
@@ -146,8 +172,8 @@ class Code(FunctionWriter):
         """
         head, leave, entry = self.label("loop"), self.label("after"), self.block
         self._push(head)
-        index = Value(I64, self.fresh("i"))
-        values = tuple(Value(v.type, self.fresh("c")) for v in carried)
+        index = self._named(I64, "i")
+        values = tuple(self._named(v.type, "c") for v in carried)
         results = tuple(body(index, values))
         following, again, latch, mark = self.fresh("n"), self.fresh("t"), self.block, self.mark
         inner = self._pop()
@@ -160,6 +186,12 @@ class Code(FunctionWriter):
                         f"  br i1 {again}, label %{head}, label %{leave}{mark}"]
         self.place(leave)
         return tuple(self.export(r) for r in results)
+
+    def _named(self, t: Type, hint: str) -> Value:
+        """A value whose instruction is written later."""
+        value = Value(t, self.fresh(hint))
+        self._types[value.name] = t
+        return value
 
     def _phis(self, values: Sequence[Value], first: Sequence[Value], entry: str, following: Sequence[Value],
               latch: str) -> None:
@@ -182,7 +214,7 @@ class Code(FunctionWriter):
         """`while condition(values): values = body(values)`; values made in `condition` may be exported."""
         head, inside, leave, entry = self.label("head"), self.label("body"), self.label("after"), self.block
         self._push(head)
-        values = tuple(Value(v.type, self.fresh("c")) for v in carried)
+        values = tuple(self._named(v.type, "c") for v in carried)
         self.cond_br(condition(values), inside, leave)
         self.place(inside)
         results = tuple(body(values))
@@ -229,6 +261,53 @@ class Code(FunctionWriter):
         inner = self._pop()
         self._lines += [f"{out}:", *inner, f"  ret void{self.mark}"]
         self.place(on)
+
+    # --- functions of their own
+
+    def outline(self, body: Callable[[], Sequence[Value]]) -> tuple[Value, ...]:
+        """What `body` writes, in a function that is called here; its results.  Where it leaves, we leave.
+
+        Nothing hoists out of it.
+        """
+        before = self.block
+        self._push("entry", barrier=True)
+        results = tuple(body())
+        lines, self.block = self._pop(), before
+        inside = {m[1] for line in lines if (m := _DEFINED.match(line))}
+        own = [r for r in dict.fromkeys(results) if r.name in inside]
+        leaves = any(line.startswith(_LEAVE) for line in lines)
+        given = ([Value(I1, "false")] if leaves else []) + own
+        kind = Type("void" if not given else str(given[0].type) if len(given) == 1 else
+                    "{ " + ", ".join(str(v.type) for v in given) + " }")
+        params = self._free_names(lines, inside)
+        name = f"{self.name}_part{len(self._outlined)}"
+        listed = ", ".join(f"{self._types[p]} {p}" for p in params)
+        left = f"  ret {_aggregate(kind, [Value(I1, 'true'), *(poison(v.type) for v in own)])}" if leaves else ""
+        attachment = ""
+        if self.line_table is not None:
+            attachment, lines = self.line_table.part(name, lines)
+        self._outlined.append("\n".join((
+            f"define internal {kind} @{name}({listed}) nounwind{attachment} {{", "entry:",
+            *(left if line.startswith(_LEAVE) else line for line in lines), *_returning(kind, given), "}", "")))
+        call = f"call {kind} @{name}({listed})"
+        if not given:
+            self.do(call)
+            return results
+        made = self.here(kind, call)
+        parts = [made] if len(given) == 1 else [
+            self.here(v.type, f"extractvalue {made}, {k}") for k, v in enumerate(given)]
+        if leaves:
+            self.leave_if(parts.pop(0), lambda: None)
+        known = dict(zip(own, parts, strict=True))
+        return tuple(known.get(r, r) for r in results)
+
+    def _free_names(self, lines: Sequence[str], inside: set[str]) -> list[str]:
+        """The values of outside that `lines` use; what has no type is a label."""
+        used = dict.fromkeys(name for line in lines for name in _NAME.findall(line))
+        return [name for name in used if name not in inside and name in self._types]
+
+    def text(self) -> str:
+        return "\n".join([super().text(), *self._outlined])
 
     # --- integers with constants folded (the pass pipeline is skipped)
 
@@ -278,6 +357,20 @@ class Code(FunctionWriter):
             return self.icmp(predicate, a, b)
         return constant(I1, {"slt": x < y, "sle": x <= y, "sgt": x > y, "sge": x >= y, "eq": x == y,
                              "ne": x != y}[predicate])
+
+
+def _aggregate(kind: Type, values: Sequence[Value]) -> str:
+    """Constants as one operand of type `kind`."""
+    return str(values[0]) if len(values) == 1 else f"{kind} {{ {', '.join(map(str, values))} }}"
+
+
+def _returning(kind: Type, values: Sequence[Value]) -> list[str]:
+    """Lines that return `values`."""
+    if len(values) < 2:
+        return [f"  ret {values[0]}" if values else "  ret void"]
+    names = ["poison", *(f"%result{k}" for k in range(len(values)))]
+    return [*(f"  {names[k + 1]} = insertvalue {kind} {names[k]}, {v}, {k}" for k, v in enumerate(values)),
+            f"  ret {kind} {names[-1]}"]
 
 
 def _are_alike(chunks: Sequence[Sequence[str]]) -> bool:

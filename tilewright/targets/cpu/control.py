@@ -17,7 +17,7 @@ from tilewright.ir.types import I32, I64, Tile, shape_of
 from tilewright.targets.cpu.fuse import Walker
 from tilewright.targets.cpu.lanes import Lane
 from tilewright.targets.cpu.polling import poll, poll_sometimes
-from tilewright.targets.cpu.state import Binding, Buffer, Virtual
+from tilewright.targets.cpu.state import Binding, Buffer, Loop, Virtual
 from tilewright.targets.llvm.types import I64 as LLVM_I64
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.llvm.types import constant, integer_value
@@ -119,9 +119,11 @@ def lower_for(walker: Walker, op: Op) -> None:
         poll_sometimes(walker, op, count, trips)
         kernel.bind_scalar(index, position if index.type == I64 else code.cast("trunc", position, LLVM_I64.of("i32")))
         carried.bind(body.args[1:], scalars)
+        kernel.loops.append(Loop(count, integer_value(trips)))
         walker.block(body)
         following = carried.next(body.terminator.operands)
         walker.end_block()
+        kernel.loops.pop()
         one = constant(LLVM_I64, 1)
         return (code.op("add", count, one), code.op("add", position, step), *following)
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilewright.diagnostics import NotOnThisTargetError
 from tilewright.ir.node import Op, Value
+from tilewright.ir.ops.assembly import ONLY_ON_GPUS
 from tilewright.ir.types import I1, I8, I64, Pointer, Tile, shape_of
 from tilewright.targets.cpu import access
 from tilewright.targets.cpu.evaluate import Evaluator, Index
@@ -115,3 +117,8 @@ def _all_true(walker: Walker, condition: Value) -> LlvmValue:
 
 def assume(walker: Walker, op: Op) -> None:
     """A promise needs no code."""
+
+
+def refuse_assembly(walker: Walker, op: Op) -> None:
+    """PTX is for GPUs."""
+    raise NotOnThisTargetError(ONLY_ON_GPUS, op.loc)

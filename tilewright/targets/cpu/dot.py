@@ -10,17 +10,17 @@ Before: see `fuse`.  After: the result is bound to a buffer.  Tests: tests/targe
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tilewright.ir.node import Op, Value
-from tilewright.ir.types import Scalar, element_of, shape_of
-from tilewright.targets.cpu import access
+from tilewright.ir.types import Scalar, Tile, element_of, shape_of
+from tilewright.targets.cpu import access, panels
 from tilewright.targets.cpu.bounds import assume, is_certain
 from tilewright.targets.cpu.evaluate import Evaluator, Facts, Index
 from tilewright.targets.cpu.fuse import Walker
 from tilewright.targets.cpu.lanes import vector
 from tilewright.targets.cpu.nest import Nest, fixed, iterate
-from tilewright.targets.cpu.packing import pack, pack_groups
+from tilewright.targets.cpu.packing import pack, pack_groups, packed_type
 from tilewright.targets.cpu.product import Matrix, Product
 from tilewright.targets.cpu.schemes import Scheme, choose
 from tilewright.targets.cpu.state import Buffer, Virtual
@@ -34,15 +34,14 @@ def lower(walker: Walker, op: Op) -> None:
     """A `dot` op."""
     a, b, acc = op.operands
     scheme = choose(walker.code.isa, op)
-    walker.prepare((a, b), None)
-    left = None if _in_place(walker, a, scheme) else _matrix(walker, a, scheme.left, scheme.bias)
-    right = _matrix(walker, b, scheme.right) if scheme.group == 1 else pack_groups(walker, b, scheme)
+    left = _left(walker, op, scheme)
+    right = _right(walker, op, scheme)
     direct = element_of(acc.type) == scheme.total
     reads = {buffer.offset for buffer in (left, right) if buffer is not None}
     total, owned = _accumulator(walker, op, acc, reads) if direct else (pack(walker, acc, scheme.total), True)
     _multiply(walker, op, left, right, total, scheme)
     for value, buffer in ((a, left), (b, right)):
-        if buffer is not None and buffer is not walker.kernel.bindings[value]:
+        if buffer is not None and buffer.start is None and buffer is not walker.kernel.bindings[value]:
             walker.kernel.free(buffer)
     result = op.results[0]
     if direct:
@@ -57,12 +56,57 @@ def lower(walker: Walker, op: Op) -> None:
 # --- operands
 
 
-def _matrix(walker: Walker, value: Value, inner: Scalar, bias: int = 0) -> Buffer:
-    """The buffer that `value` is in already, or a packed copy."""
-    binding = walker.kernel.bindings[value]
-    if isinstance(binding, Buffer) and element_of(value.type) == inner and not bias:
+def _left(walker: Walker, op: Op, scheme: Scheme) -> Buffer | None:
+    """The left operand packed; None if it is read where it lies."""
+    a = op.operands[0]
+    if _in_place(walker, a, scheme):
+        walker.prepare([a], None)
+        if isinstance(walker.kernel.bindings[a], Virtual):
+            return None
+    return _packed(walker, op, a, packed_type(a, scheme.left),
+                   lambda target: pack(walker, a, scheme.left, scheme.bias, target), scheme.bias == 0)
+
+
+def _right(walker: Walker, op: Op, scheme: Scheme) -> Buffer:
+    """The right operand packed."""
+    b = op.operands[1]
+    if scheme.group == 1:
+        return _packed(walker, op, b, packed_type(b, scheme.right),
+                       lambda target: pack(walker, b, scheme.right, target=target), True)
+    return _packed(walker, op, b, packed_type(b, scheme.right, scheme.group),
+                   lambda target: pack_groups(walker, b, scheme, target), False)
+
+
+def _packed(walker: Walker, op: Op, value: Value, t: Tile, write: Callable[[Buffer | None], Buffer],
+            is_copy: bool) -> Buffer:
+    """`value` packed by `write`, which only copies if the type stays and `is_copy`.
+
+    As it was packed before if it can be kept (`panels`); where it is already if a copy would do.
+    """
+    kernel = walker.kernel
+    is_copy = is_copy and t.element == element_of(value.type)
+
+    def fill(target: Buffer) -> None:
+        if value not in walker.plan.turned:
+            write(target)
+        elif is_copy:
+            walker.keep([value], [target])
+        else:
+            with walker.region():
+                straight = kernel.new_buffer(value.type)
+                walker.keep([value], [straight])
+                kernel.bindings[value] = straight
+                write(target)
+                kernel.free(straight)
+
+    panel = panels.kept(walker, op, value, t, fill)
+    if panel is not None:
+        return panel
+    walker.prepare([value], None)
+    binding = kernel.bindings[value]
+    if isinstance(binding, Buffer) and is_copy:
         return binding
-    return pack(walker, value, inner, bias)
+    return write(None)
 
 
 def _round(walker: Walker, total: Buffer, result: Value) -> None:
@@ -151,12 +195,12 @@ def _multiply(walker: Walker, op: Op, left: Buffer | None, right: Buffer, total:
     a = op.operands[0]
     *batch, rows, depth = shape_of(a.type)
     columns = total.shape[-1]
-    code, base = walker.code, walker.kernel.scratch_base
+    code = walker.code
 
     def matrix(buffer: Buffer, number: LlvmValue | None) -> Matrix:
         height, width = buffer.shape[-2:]
         size = buffer.element.bytes
-        address = code.gep(base, buffer.offset, Type("i8"))
+        address = walker.kernel.start_of(buffer)
         if number is not None:
             address = code.gep(address, code.op("mul", number, constant(LLVM_I64, height * width * size)), Type("i8"))
         return Matrix(address, constant(LLVM_I64, width * size))

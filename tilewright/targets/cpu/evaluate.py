@@ -80,7 +80,8 @@ class Evaluator(Elementwise):
     def buffer_pointer(self, buffer: Buffer, index: Index) -> Lane:
         """The address of an element of scratch."""
         size = buffer.element.bytes
-        pointer = Lane(Pointer(I8), Form.UNIFORM, self.kernel.scratch_base, buffer.offset)
+        start, offset = (self.kernel.scratch_base, buffer.offset) if buffer.start is None else (buffer.start, 0)
+        pointer = Lane(Pointer(I8), Form.UNIFORM, start, offset)
         total = integer(I64, 0)
         for lane, stride in zip(index, buffer.strides, strict=True):
             term = self.multiply(lane, integer(I64, stride))

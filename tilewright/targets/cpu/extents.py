@@ -30,7 +30,8 @@ from tilewright.targets.cpu.nest import Nest, fixed, iterate
 from tilewright.targets.cpu.regular import constant_along, regular
 from tilewright.targets.cpu.spans import Spans
 from tilewright.targets.cpu.state import Kernel, Virtual, location_record
-from tilewright.targets.llvm.types import I1, I64, PTR, constant
+from tilewright.targets.llvm.text import ModuleWriter
+from tilewright.targets.llvm.types import I1, I64, PTR, VOID, constant
 from tilewright.targets.llvm.types import Value as LlvmValue
 
 
@@ -263,16 +264,29 @@ class Guards:
         accesses.append({"access": "atomic access" if op.name.startswith("atomic") else op.name,
                          "argument": self._names[extent.base], "bytes": extent.size,
                          "location": location_record(op.loc)})
-        status = kernel.context_word(4, PTR)
-        old = code.here(I64, f"cmpxchg {status}, i64 0, i64 {number} monotonic monotonic")
-        won = code.here(I1, f"extractvalue {{ i64, i1 }} {old.name}, 1")
+        words = code.gep(code.params[0], self._words[extent.base], I64)
+        code.call(_reporter(code.module), VOID, [
+            kernel.context_word(4, PTR), constant(I64, number), kernel.program[3], address, extent.pointer, words])
 
-        def note() -> Sequence[LlvmValue]:
-            words = {Status.PROGRAM: kernel.program[3], Status.ADDRESS: address, Status.LOW: extent.low,
-                     Status.HIGH: extent.high, Status.POINTER: extent.pointer}
-            for word, value in words.items():
-                code.store(value, code.gep(status, word, I64), 8)
-            return ()
 
-        code.branch(won, note)
+def _reporter(module: ModuleWriter) -> str:
+    """The name of the function that fills the status record, if nobody has; `words` are the extent's low and high."""
+    name = "report_outside"
+    if module.has_function(name):
+        return name
+    f = module.function(name, [("status", PTR), ("number", I64), ("program", I64), ("address", I64), ("pointer", I64),
+                               ("words", PTR)], attributes="cold noinline nounwind", linkage="internal")
+    status, number, program, address, pointer, words = f.params
+    old = f.emit(I64, f"cmpxchg {status}, i64 0, {number} monotonic monotonic")
+    won = f.emit(I1, f"extractvalue {{ i64, i1 }} {old.name}, 1")
 
+    def note() -> Sequence[LlvmValue]:
+        low, high = (f.load(f.gep(words, k, I64), I64, 8) for k in range(2))
+        for word, value in {Status.PROGRAM: program, Status.ADDRESS: address, Status.LOW: low, Status.HIGH: high,
+                            Status.POINTER: pointer}.items():
+            f.store(value, f.gep(status, word, I64), 8)
+        return ()
+
+    f.branch(won, note)
+    f.ret()
+    return name

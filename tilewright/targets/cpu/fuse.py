@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from tilewright.diagnostics import CompilationError
 from tilewright.ir.node import Block, Op, Value
 from tilewright.ir.ops.table import Effect
-from tilewright.ir.types import Pointer, Tile, element_of, shape_of
+from tilewright.ir.types import Element, Pointer, Tile, element_of, shape_of
 from tilewright.ir.walk import ops_in
 from tilewright.targets.cpu import access
 from tilewright.targets.cpu.ahead import Ahead
@@ -29,6 +29,7 @@ from tilewright.targets.cpu.bounds import is_certain
 from tilewright.targets.cpu.evaluate import Evaluator, Facts, Index
 from tilewright.targets.cpu.extents import Guards, is_access
 from tilewright.targets.cpu.lanes import Lane, LaneMath
+from tilewright.targets.cpu.narrow import narrow_element
 from tilewright.targets.cpu.nest import Nest, iterate
 from tilewright.targets.cpu.plan import Plan, is_virtual, unrolling
 from tilewright.targets.cpu.state import Buffer, Kernel, Virtual
@@ -258,30 +259,43 @@ class Walker:
 
     def nest(self, sources: Sequence[Value], shape: tuple[int, ...], fused: Sequence[Value],
              emit: Callable[[Nest], Sequence[LlvmValue]], also: Sequence[Op] = (),
-             versions: bool = True, narrow: bool = False, splits: bool = False,
+             versions: bool = True, narrow: Element | None = None, splits: bool = False,
              streams: Callable[[Facts], LlvmValue | None] = lambda facts: None) -> tuple[LlvmValue, ...]:
         """Write a nest of `shape` that reads `sources`, in versions if run-time tests make one of them simple.
 
-        A `narrow` one only moves elements, which may be small: it takes a whole register of them at once.  One that
-        `splits` follows `Nest.split`.  `streams` says when the stores of the simple version bypass the caches.
+        One that works on `narrow` elements alone takes a whole register of them at once.  One that `splits` follows
+        `Nest.split`.  `streams` says when the stores of the simple version bypass the caches.
 
         `fused` tiles are computed in it and then live in scratch; `emit` must visit every element (`iterate`, or
         `visit` at each group).  Returns what `emit` returns.
         """
-        ops = self.virtual_ops(sources)
-        self.test([*ops, *also])
         self._fused = {v: self.kernel.new_buffer(v.type) for v in fused}
-        width = self.kernel.lanes_for(any(_is_wide(op) for op in ops) or any(_wide_type(v) for v in sources))
 
-        if narrow:
-            width = max(width, self.kernel.vector_bits // (8 * element_of(sources[0].type).bytes))
-        choice = Versions(self.kernel, self.aliases, sources, ops, also, shape, width, unrolling(ops),
-                          bool(self._fused), emit, streams, self.ahead.loads(ops, self._root))
-        with self.code.scope():
-            results = choice.write(splits) if versions else choice.plain()
+        def write() -> Sequence[LlvmValue]:
+            return self._tested_nest(sources, shape, emit, also, versions, narrow, splits, streams)
+
+        results = self.code.outline(write) if self.plan.is_large else write()
         for value, buffer in self._fused.items():
             self.own(value, buffer)
         self._fused = {}
+        return tuple(self.code.export(r) for r in results)
+
+    def _tested_nest(self, sources: Sequence[Value], shape: tuple[int, ...],
+                     emit: Callable[[Nest], Sequence[LlvmValue]], also: Sequence[Op], versions: bool,
+                     narrow: Element | None, splits: bool,
+                     streams: Callable[[Facts], LlvmValue | None]) -> Sequence[LlvmValue]:
+        """The tests of what a nest accesses, and the nest."""
+        ops = self.virtual_ops(sources)
+        self.test([*ops, *also])
+        width = self.kernel.lanes_for(any(_is_wide(op) for op in ops) or any(_wide_type(v) for v in sources))
+
+        if narrow is not None:
+            width = max(width, self.kernel.vector_bits // (8 * narrow.bytes))
+        choice = Versions(self.kernel, self.aliases, sources, ops, also, shape, width,
+                          1 if self.plan.is_large else unrolling(ops),
+                          bool(self._fused), emit, streams, self.ahead.loads(ops, self._root))
+        with self.code.scope():
+            results = choice.write(splits) if versions else choice.plain()
         return tuple(self.code.export(r) for r in results)
 
     def test(self, ops: Sequence[Op]) -> None:
@@ -343,7 +357,7 @@ class Walker:
             if self._is_virtual(value) and not inside_set.isdisjoint(self.plan.roots(value)):
                 self.keep([value])
         stores = [o for o in inside if o.row.effects & Effect.WRITES]
-        if any(o.row.effects & Effect.ORDERS for o in inside) or self._waits(op) or any(map(self._waits, inside)):
+        if any(o.row.effects & Effect.ORDERS for o in inside) or self.waits(op) or any(map(self.waits, inside)):
             self.before_ordering(op)
         number = self.plan.places[op].number
         for value in list(self._loads):
@@ -353,7 +367,7 @@ class Walker:
                     self._read_if_met(value, store.operands[0])
 
     @staticmethod
-    def _waits(op: Op) -> bool:
+    def waits(op: Op) -> bool:
         """Whether `op` is a loop that may wait until another program has written."""
         return op.name == "while" and any(o.row.effects & Effect.READS for r in op.regions for o in ops_in(r))
 
@@ -396,7 +410,8 @@ class Walker:
             certain = mask is None or is_certain(self.kernel, mask, facts)
             return self.streaming.condition(op, facts) if certain else None
 
-        self.nest(op.operands, shape, fused, emit, [op], splits=True, streams=streams)
+        self.nest(op.operands, shape, fused, emit, [op], splits=True, streams=streams,
+                  narrow=None if fused else narrow_element(self.kernel, self.aliases, op))
 
 
 def _wide_type(value: Value) -> bool:

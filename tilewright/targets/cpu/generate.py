@@ -16,7 +16,7 @@ from typing import Any
 from tilewright.ir.node import Module
 from tilewright.ir.types import I1, Pointer, element_of
 from tilewright.ir.walk import ops_in
-from tilewright.targets.cpu import atomic, control, debug, dot, order, rearrange, reduce, scan
+from tilewright.targets.cpu import atomic, control, debug, dot, order, panels, rearrange, reduce, scan
 from tilewright.targets.cpu.aliasing import Aliases
 from tilewright.targets.cpu.code import Code
 from tilewright.targets.cpu.extents import Guards, is_access
@@ -36,6 +36,7 @@ HANDLERS: Mapping[str, Handler] = {
     "cat": rearrange.cat, "atomic_rmw": atomic.lower, "atomic_cas": atomic.lower,
     "gather": rearrange.gather, "map": rearrange.map_elements, "sort": order.sort, "histogram": order.histogram,
     "for": control.lower_for, "while": control.lower_while, "if": control.lower_if,
+    "inline_asm": debug.refuse_assembly, "inline_asm_ordered": debug.refuse_assembly,
     "device_print": debug.device_print, "device_assert": debug.device_assert, "assume": debug.assume,
 }
 
@@ -59,7 +60,7 @@ def generate(module: Module, isa: Isa, vector_bits: int, check_bounds: bool = Tr
     code = Code(writer, entry, [("slots", PTR), ("first", I64), ("last", I64), ("context", PTR)])
     kernel = Kernel(module, code, vector_bits)
     if line_info:
-        kernel.lines = LineTable(code, module.entry_name, module.entry.loc)
+        kernel.lines = code.line_table = LineTable(code, module.entry_name, module.entry.loc)
     _bind_arguments(kernel)
     body = module.entry.body
     aliases = Aliases(module)
@@ -78,14 +79,18 @@ def generate(module: Module, isa: Isa, vector_bits: int, check_bounds: bool = Tr
         walker.end_block()
         return _following(kernel, coordinates)
 
+    entering = code.reserve()
     code.loop(first, last, constant(I64, 1), program, _coordinates(kernel, first))
     code.ret()
+    if kernel.panels:
+        panels.write_forget(writer, kernel)
+        entering(f"call void @{panels.FORGET}({kernel.context})")
     messages = kernel.messages
     metadata = {"entry": entry, "scratch_bytes": max(64, kernel.scratch.size), "asserts": messages.asserts,
                 "prints": messages.prints, "accesses": messages.accesses,
                 "nontemporal": streaming.used, "atomics": kernel.atomics, "polls_cancel": messages.waits,
                 "loops": [location_record(loc) for loc in messages.loops], "name": module.entry_name,
-                "line_info": line_info,
+                "line_info": line_info, "location": location_record(module.entry.loc),
                 "slots": len(module.entry.params) + 2 * sum(isinstance(p.type, Pointer) for p in module.entry.params),
                 "places": [location_record(op.loc) for op in ops_in(module.entry.body) if is_access(op)]}
     return Generated(code.text() + writer.text(), metadata)

@@ -24,11 +24,17 @@ from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.llvm.types import constant
 
 
-def pack(walker: Walker, value: Value, inner: Scalar, bias: int = 0) -> Buffer:
-    """`value` row-major in scratch, each element exactly as `inner`, plus `bias` in its own width."""
+def packed_type(value: Value, inner: Scalar, group: int = 1) -> Tile:
+    """The shape and type that `value` has when it is packed: rows of groups become one."""
+    *outer, rows, columns = shape_of(value.type)
+    return Tile((*outer, rows // group, columns * group), inner)
+
+
+def pack(walker: Walker, value: Value, inner: Scalar, bias: int = 0, target: Buffer | None = None) -> Buffer:
+    """`value` row-major in scratch (`target`), each element exactly as `inner`, plus `bias` in its own width."""
     shape, element = shape_of(value.type), element_of(value.type)
     assert isinstance(element, Scalar)
-    buffer = walker.kernel.new_buffer(Tile(shape, inner))
+    buffer = target if target is not None else walker.kernel.new_buffer(Tile(shape, inner))
     fused = walker.prepare([value], shape)
 
     def emit(nest: Nest) -> Sequence[LlvmValue]:
@@ -42,7 +48,7 @@ def pack(walker: Walker, value: Value, inner: Scalar, bias: int = 0) -> Buffer:
         walker.iterate(nest, body)
         return ()
 
-    walker.nest([value], shape, fused, emit, narrow=element == inner, splits=True)
+    walker.nest([value], shape, fused, emit, narrow=element if element == inner else None, splits=True)
     return buffer
 
 
@@ -57,12 +63,12 @@ def _widen(e: Evaluator, lane: Lane, element: Scalar, inner: Scalar) -> Lane:
     return uniform(inner, wide) if lane.is_uniform else vector(inner, wide)
 
 
-def pack_groups(walker: Walker, value: Value, scheme: Scheme) -> Buffer:
+def pack_groups(walker: Walker, value: Value, scheme: Scheme, target: Buffer | None = None) -> Buffer:
     """A right operand: `scheme.group` rows become one, their elements of a column side by side."""
     *batch, depth, columns = shape_of(value.type)
     group, element = scheme.group, scheme.right
     shape = (*batch, depth // group, columns)
-    buffer = walker.kernel.new_buffer(Tile((*shape[:-1], columns * group), element))
+    buffer = target if target is not None else walker.kernel.new_buffer(packed_type(value, element, group))
     walker.prepare([value], None)
 
     def emit(nest: Nest) -> Sequence[LlvmValue]:

@@ -27,15 +27,20 @@ _CHAIN = 40          # longest chain of virtual ops; bounds the depth of recursi
 _COSTS = {**dict.fromkeys(("exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", "rem_f"), 12),
           **dict.fromkeys(("div_s", "div_u", "rem_s", "rem_u", "div_f", "div_rn", "sqrt", "sqrt_rn", "rsqrt"), 5)}
 _MOST = 1 << 20
+# Loop nests from which each becomes a function of its own: LLVM takes more than linear time for a function (a kernel of
+# 100 unrolled stores 2.8 s, of 200 9.2 s), and a call takes nanoseconds.
+_LARGE = 32
 
 
 def unrolling(ops: Iterable[Op]) -> int:
     """How many vectors a nest that computes `ops` takes at once.
 
-    Four hide the latency of loads; long computations have parallelism enough and would only grow the code.
+    Four hide the latency of loads; long computations, and those with many loads, have parallelism enough and would
+    only grow the code.
     """
-    total = work(ops)
-    return 4 if total < 5 else 2 if total < 20 else 1
+    ops = list(ops)
+    total, loads = work(ops), sum(op.name == "load" for op in ops)
+    return 4 if total < 5 and loads < 12 else 2 if total < 20 and loads < 24 else 1
 
 
 def work(ops: Iterable[Op]) -> int:
@@ -95,6 +100,8 @@ class Plan:
         for op in reversed(self._order):
             for value in op.results:
                 self._decide(op, value)
+        nests = sum(not is_virtual(op) and any(isinstance(v.type, Tile) for v in op.operands) for op in self._order)
+        self.is_large = nests + len(self.kept) > _LARGE
 
     def _number(self, block: Block, around: Op | None) -> None:
         for index, op in enumerate(block.ops):

@@ -20,7 +20,7 @@ from tilewright.targets.cpu.bounds import MASK_MOVES, Assumptions
 from tilewright.targets.cpu.evaluate import Facts
 from tilewright.targets.cpu.nest import Split
 from tilewright.targets.cpu.state import Kernel, Virtual
-from tilewright.targets.llvm.types import I64, constant
+from tilewright.targets.llvm.types import I64, constant, integer_value
 from tilewright.targets.llvm.types import Value as LlvmValue
 
 _ELSEWHERE = -1      # read at places that do not follow the nest's index
@@ -50,6 +50,8 @@ def find(kernel: Kernel, aliases: Aliases, sources: Sequence[Value], ops: Iterab
         limit = _limit(found, aliases, leaf, along.get(leaf, set()), shape[axis])
         if limit is None:
             found.suppose_true(leaf)
+        elif integer_value(limit) == shape[axis]:
+            found.facts.true.add(leaf)
         else:
             limits[leaf] = limit
     if len({limit.name for limit in limits.values()}) != 1:
@@ -129,5 +131,8 @@ def _limit(found: Assumptions, aliases: Aliases, leaf: Value, axes: set[int | No
         return None
     code = found.code
     count = code.fold("add", code.fold("sub", b[0], a[0]), constant(I64, order[2]))
+    known = integer_value(count)
+    if known is not None:
+        return constant(I64, min(max(known, 0), size))
     count = code.binary_intrinsic("smax", count, constant(I64, 0))
     return code.binary_intrinsic("smin", count, constant(I64, size))

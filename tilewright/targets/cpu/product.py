@@ -25,6 +25,9 @@ from tilewright.targets.llvm.types import Value as LlvmValue
 # groups take longer, and 4x4 has more accumulators for each left element that is read.
 _BLOCKS = {512: (8, 2), 256: (6, 2), 128: (8, 2)}
 _GROUPED_BLOCK = (4, 4)
+# Steps of the depth in one iteration.  Four let the processor look further ahead (8 % where the left operand comes from
+# the second cache; measured on a Xeon, 2026-11-30).
+_UNROLLS = (4, 2, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,18 +102,26 @@ class Product:
         return self.code.gep(matrix.address, self.code.fold(
             "add", self.code.fold("mul", row, matrix.stride), offset), Type("i8"))
 
+    def _rows(self, matrix: Matrix, row: LlvmValue, offset: LlvmValue, count: int) -> list[LlvmValue]:
+        """Addresses of the bytes at `offset` in a row and those below it."""
+        first = self._at(matrix, row, offset)
+        return [first, *(self.code.gep(first, self.code.fold("mul", constant(LLVM_I64, r), matrix.stride), Type("i8"))
+                         for r in range(1, count))]
+
     def _columns_at(self, column: LlvmValue, size: int) -> LlvmValue:
         return self.code.fold("mul", column, constant(LLVM_I64, size))
 
-    def _right(self, column: LlvmValue, vectors: int, width: int) -> Callable[[LlvmValue], list[LlvmValue]]:
-        """Reads the vectors of a block of columns at one step of the depth."""
+    def _right(self, column: LlvmValue, vectors: int, width: int) -> Callable[[LlvmValue, int], list[LlvmValue]]:
+        """Reads the vectors of a block of columns at a step of the depth, or so many after it."""
         code, scheme = self.code, self.scheme
         size = scheme.group * scheme.right.bytes
         first = self._at(self.b, constant(LLVM_I64, 0), self._columns_at(column, size))
         t = scheme.right_vector(width)
 
-        def read(k: LlvmValue) -> list[LlvmValue]:
+        def read(k: LlvmValue, after: int = 0) -> list[LlvmValue]:
             line = code.gep(first, code.fold("mul", k, self.b.stride), Type("i8"))
+            if after:
+                line = code.gep(line, code.fold("mul", constant(LLVM_I64, after), self.b.stride), Type("i8"))
             return [code.load(code.gep(line, v * width * size, Type("i8")), t, size) for v in range(vectors)]
 
         return read
@@ -120,7 +131,7 @@ class Product:
         read, bias = self._right(column, vectors, width), self.scheme.biased(width)
 
         def run(k: LlvmValue, sums: tuple[LlvmValue, ...]) -> Sequence[LlvmValue]:
-            return [self.scheme.step(self.code, bias, b, s) for b, s in zip(read(k), sums, strict=True)]
+            return [self.scheme.step(self.code, bias, b, s) for b, s in zip(read(k, 0), sums, strict=True)]
 
         none = constant(Type(self.element.element, width), 0)
         return list(self.code.counted(self.depth // self.scheme.group, 1, run, [none] * vectors))
@@ -130,23 +141,29 @@ class Product:
         """A block of `height` rows by `vectors` vectors, over the whole depth; `offsets` are subtracted."""
         code, scheme, size = self.code, self.scheme, self.scheme.total.bytes
         t = Type(self.element.element, width if width > 1 else 0)
-        rows = [code.fold("add", row, constant(LLVM_I64, r)) for r in range(height)]
-        cells = [code.gep(self._at(self.total, r, self._columns_at(column, size)), v * width * size, Type("i8"))
-                 for r in rows for v in range(vectors)]
-        left = [self._at(self.a, r, constant(LLVM_I64, 0)) for r in rows]
+        lines = self._rows(self.total, row, self._columns_at(column, size), height)
+        cells = [code.gep(line, v * width * size, Type("i8")) for line in lines for v in range(vectors)]
+        left = self._rows(self.a, row, constant(LLVM_I64, 0), height)
         read = self._right(column, vectors, width)
 
         def run(k: LlvmValue, sums: tuple[LlvmValue, ...]) -> Sequence[LlvmValue]:
-            right = read(k)
-            following = []
-            for r in range(height):
-                step = code.load(code.gep(left[r], k, scheme.left_step), scheme.left_step, scheme.left.bytes)
-                spread = code.splat(step, width) if width > 1 else step
-                following += [scheme.step(code, spread, b, sums[r * vectors + v]) for v, b in enumerate(right)]
+            following = list(sums)
+            at = [code.gep(first, k, scheme.left_step) for first in left]
+            for u in range(unroll):
+                right = read(k, u)
+                for r in range(height):
+                    step = code.load(code.gep(at[r], u, scheme.left_step) if u else at[r], scheme.left_step,
+                                     scheme.left.bytes)
+                    spread = code.splat(step, width) if width > 1 else step
+                    for v, b in enumerate(right):
+                        cell = r * vectors + v
+                        following[cell] = scheme.step(code, spread, b, following[cell])
             return following
 
+        steps = self.depth // scheme.group
+        unroll = next(u for u in _UNROLLS if steps % u == 0)
         start = [code.load(cell, t, size) for cell in cells]
         if offsets is not None:
             start = [code.op("sub", s, offsets[n % vectors]) for n, s in enumerate(start)]
-        for cell, value in zip(cells, code.counted(self.depth // scheme.group, 1, run, start), strict=True):
+        for cell, value in zip(cells, code.counted(steps, unroll, run, start), strict=True):
             code.store(value, cell, size)

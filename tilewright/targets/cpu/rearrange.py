@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from tilewright.ir.node import Op, Value
 from tilewright.ir.types import I64, shape_of
 from tilewright.targets.cpu import access
+from tilewright.targets.cpu.elements import combine
 from tilewright.targets.cpu.evaluate import Evaluator, Index
 from tilewright.targets.cpu.fuse import Walker
 from tilewright.targets.cpu.lanes import Lane, integer, vector
 from tilewright.targets.cpu.nest import Nest
-from tilewright.targets.cpu.reduce import combine
 from tilewright.targets.cpu.state import Buffer
 from tilewright.targets.llvm.types import Value as LlvmValue
 
@@ -81,13 +81,14 @@ def _write(walker: Walker, part: Value, start: int, axis: int, target: Buffer) -
 
 
 def map_elements(walker: Walker, op: Op) -> None:
-    """A region on each element; an `if` in it is a choice between both results."""
+    """A region on each element."""
     shape = shape_of(op.operands[0].type)
     fused = walker.prepare(op.operands, shape)
     results = [walker.kernel.new_buffer(r.type) for r in op.results]
 
     def body(e: Evaluator, at: Index) -> None:
-        for lane, buffer in zip(combine(e, op.regions[0], [e.at(v, at) for v in op.operands]), results, strict=True):
+        lanes = combine(walker, e, op.regions[0], [e.at(v, at) for v in op.operands])
+        for lane, buffer in zip(lanes, results, strict=True):
             access.store_lane(e, e.buffer_pointer(buffer, at), lane, None)
 
     def emit(nest: Nest) -> Sequence[LlvmValue]:

@@ -16,13 +16,13 @@ from functools import partial
 
 import numpy as np
 
-from tilewright.diagnostics import CompilationError
 from tilewright.ir import fp
-from tilewright.ir.node import Block, Op, Value
+from tilewright.ir.node import Op
 from tilewright.ir.types import Scalar, Tile, element_of, shape_of
 from tilewright.targets.cpu import access
+from tilewright.targets.cpu.elements import Lanes, combine
 from tilewright.targets.cpu.elementwise import Elementwise
-from tilewright.targets.cpu.evaluate import Evaluator, Facts, Index, constant_lane
+from tilewright.targets.cpu.evaluate import Evaluator, Facts, Index
 from tilewright.targets.cpu.fuse import Walker
 from tilewright.targets.cpu.lanes import Lane, vector
 from tilewright.targets.cpu.nest import Nest, Split, down_to, fixed, moving, tail_pieces, vector_axis
@@ -44,7 +44,6 @@ _QUIET = ("max_f", "min_f")
 
 _LEAST_BITS = 128       # of the smallest vector registers
 
-Lanes = list[Lane]
 
 
 def lower(walker: Walker, op: Op) -> None:
@@ -130,7 +129,7 @@ class _Reduction:
         return [e.at(v, at) for v in self.op.operands]
 
     def _combine(self, width: int, left: Lanes, right: Lanes) -> Lanes:
-        return combine(Elementwise(self.code, width), self.region, [*left, *right])
+        return combine(self.walker, Elementwise(self.code, width), self.region, [*left, *right])
 
     # --- along the vector dimension
 
@@ -336,24 +335,3 @@ class _Reduction:
         at: Index = (*index[:self.axis], *index[self.axis + 1:])
         for lane, buffer in zip(lanes, self.buffers, strict=True):
             access.store_lane(e, e.buffer_pointer(buffer, at), lane, None)
-
-
-def combine(e: Elementwise, region: Block, args: Sequence[Lane]) -> Lanes:
-    """A combine region on lanes."""
-    values: dict[Value, Lane] = dict(zip(region.args, args, strict=True))
-    return _run(e, region, values)
-
-
-def _run(e: Elementwise, block: Block, values: dict[Value, Lane]) -> Lanes:
-    for op in block.ops[:-1]:
-        if op.name == "constant":
-            values[op.result] = constant_lane(e.code, op)
-        elif op.name == "if":
-            ways = [_run(e, way, dict(values)) for way in op.regions]
-            for result, a, b in zip(op.results, *ways, strict=True):
-                values[result] = e.select(values[op.operands[0]], a, b)
-        elif op.row.elementwise and op.name != "ptr_add":
-            values[op.result] = e.apply(op, [values[v] for v in op.operands])
-        else:
-            raise CompilationError(f"on the CPU a function of elements cannot use {op.name}", op.loc)
-    return [values[v] for v in block.terminator.operands]

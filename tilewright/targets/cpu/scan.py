@@ -15,11 +15,11 @@ from collections.abc import Callable, Sequence
 from tilewright.ir.node import Op
 from tilewright.ir.types import I64, element_of, shape_of
 from tilewright.targets.cpu import access
+from tilewright.targets.cpu.elements import Lanes, combine
 from tilewright.targets.cpu.elementwise import Elementwise
 from tilewright.targets.cpu.fuse import Walker
 from tilewright.targets.cpu.lanes import Lane, integer, uniform, vector
 from tilewright.targets.cpu.nest import Nest, fixed, moving, tail_pieces
-from tilewright.targets.cpu.reduce import Lanes, combine
 from tilewright.targets.cpu.state import Buffer
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.llvm.types import constant_lanes
@@ -99,7 +99,7 @@ class _Scan:
     def _combine(self, width: int, left: Lanes, right: Sequence[LlvmValue]) -> list[LlvmValue]:
         e = Elementwise(self.code, width)
         lanes = [vector(t, v) for t, v in zip(self.elements, right, strict=True)]
-        return [e.full(lane) for lane in combine(e, self.region, [*left, *lanes])]
+        return [e.full(lane) for lane in combine(self.walker, e, self.region, [*left, *lanes])]
 
     # --- along the vector dimension
 

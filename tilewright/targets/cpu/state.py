@@ -20,7 +20,7 @@ from tilewright.ir.types import Element, Tile, Type
 from tilewright.targets.cpu.code import Code
 from tilewright.targets.cpu.lanes import Lane, uniform
 from tilewright.targets.llvm.lines import LineTable
-from tilewright.targets.llvm.types import PTR
+from tilewright.targets.llvm.types import I8, PTR
 from tilewright.targets.llvm.types import Value as LlvmValue
 
 _ALIGN = 64
@@ -28,11 +28,12 @@ _ALIGN = 64
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A tile in scratch: row-major from byte `offset`, of `element` in its storage form."""
+    """A tile in scratch: row-major from byte `offset`, or from `start` on, of `element` in its storage form."""
 
     offset: int
     shape: tuple[int, ...]
     element: Element
+    start: LlvmValue | None = None      # its address, where it is not the same one each time
 
     @property
     def bytes(self) -> int:
@@ -75,6 +76,12 @@ class Scratch:
         self.size = start + size
         return start
 
+    def take_apart(self, size: int) -> int:
+        """The offset of `size` bytes that no buffer shares at any time, 64-aligned; they are never given back."""
+        start = self.size
+        self.size += -(-size // _ALIGN) * _ALIGN
+        return start
+
     def give(self, offset: int, size: int) -> None:
         """Free what `take(size)` gave."""
         end = offset + -(-size // _ALIGN) * _ALIGN
@@ -86,6 +93,14 @@ class Scratch:
             else:
                 merged.append((start, stop))
         self._free = merged
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A counted loop that is being written: the number of the iteration (i64), and of all of them if it is known."""
+
+    count: LlvmValue
+    trips: int | None
 
 
 @dataclass(slots=True)
@@ -118,6 +133,8 @@ class Kernel:
         self.bindings: dict[Value, Binding] = {}
         self.scratch = Scratch()
         self.messages = Messages()
+        self.loops: list[Loop] = []                     # the counted loops around, outermost first
+        self.panels: list[tuple[int, int]] = []         # states to clear for a launch: byte offset and number of words
         self.context = code.params[3]
         self.scratch_base = self.context_word(3, PTR)
         self.checks_bounds = True
@@ -150,6 +167,10 @@ class Kernel:
         assert isinstance(t, Tile)
         buffer = Buffer(0, t.shape, t.element)
         return Buffer(self.scratch.take(buffer.bytes), t.shape, t.element)
+
+    def start_of(self, buffer: Buffer) -> LlvmValue:
+        """The address of a tile in scratch."""
+        return buffer.start if buffer.start is not None else self.code.gep(self.scratch_base, buffer.offset, I8)
 
     def free(self, buffer: Buffer) -> None:
         self.scratch.give(buffer.offset, buffer.bytes)

@@ -4,8 +4,8 @@ A plain store to memory that is not in a cache reads it first; a non-temporal on
 kernels up to 1.4 times as fast, within the caches up to twice as slow.  So a store streams only if all of this holds:
 the launch writes more than the caches keep (programs of the grid times bytes of the tile), every row of the tile is
 contiguous and starts at a cache line, no lane is masked, it stands in no loop (what is written again is wanted in the
-cache), and nothing of the same argument is loaded.  The host fences after a range of programs (metadata
-`nontemporal`), since such stores are not ordered among others.
+cache), nothing of the same argument is loaded, and the kernel is not so long that its code should not be doubled.  The
+host fences after a range of programs (metadata `nontemporal`), since such stores are not ordered among others.
 Tests: tests/targets/cpu/test_streaming.py.
 """
 
@@ -46,7 +46,7 @@ class Streaming:
         """When the store `op`, whose lanes are all on where `facts` hold, is to stream; None: never."""
         pointer = op.operands[0]
         shape, element = shape_of(pointer.type), element_of(op.operands[1].type)
-        if self.kernel.vector_bits < 256 or element.bytes < 4 or self._is_wanted(op):
+        if self.plan.is_large or self.kernel.vector_bits < 256 or element.bytes < 4 or self._is_wanted(op):
             return None
         if not shape or shape[-1] * element.bytes < LINE:
             return None

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright.computed import computed
 from tilewright.ir.node import Module
 from tilewright.language.options import Options
+from tilewright.locks import NO_FORK
 from tilewright.targets.base import CodeObject, LoadedKernel, Stage, Target
 from tilewright.targets.cpu.host.choice import Host, make_host
 from tilewright.targets.cpu.host.library import ObjectStore
@@ -55,14 +56,16 @@ class CpuTarget(Target):
     def _compiler(self) -> Compiler:
         if self._given_compiler is not None:
             return self._given_compiler
-        from tilewright.targets.llvm.client import CHILDREN
+        with NO_FORK:
+            from tilewright.targets.llvm.client import CHILDREN
         return CHILDREN
 
     @property
     def machine(self) -> Machine:
         """The machine that code is generated for; the compiler says what this one is."""
         if self._machine is None:
-            from tilewright.targets.cpu.machines import named
+            with NO_FORK:
+                from tilewright.targets.cpu.machines import named
             self._machine = named(self._cpu, self._compiler.host())
         return self._machine
 
@@ -70,15 +73,17 @@ class CpuTarget(Target):
         self._compiler.prepare()
 
     def import_compiler(self) -> None:
-        import tilewright.passes
-        import tilewright.targets.cpu.generate
-        import tilewright.targets.cpu.machines  # noqa: F401
+        with NO_FORK:
+            import tilewright.passes
+            import tilewright.targets.cpu.generate
+            import tilewright.targets.cpu.machines  # noqa: F401
 
     def key(self) -> str:
         return f"{VERSION} {self.machine.key()}"
 
     def passes(self, options: Options) -> Sequence[Pass]:
-        from tilewright import passes
+        with NO_FORK:
+            from tilewright import passes
         return passes.standard(options.enable_fp_fusion)
 
     def compile(self, module: Module, options: Options) -> CodeObject:
@@ -90,7 +95,8 @@ class CpuTarget(Target):
         return {"llir": lambda module, metadata: self._text(module, metadata, options), "object": self._object}
 
     def _text(self, module: Module, metadata: dict[str, Any], options: Options) -> str:
-        from tilewright.targets.cpu.generate import generate
+        with NO_FORK:
+            from tilewright.targets.cpu.generate import generate
         generated = generate(module, self.machine.isa, vector_bits(self.machine), options.check_bounds,
                              options.line_info)
         metadata.update({"name": module.entry_name, **generated.metadata})

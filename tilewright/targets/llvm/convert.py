@@ -140,6 +140,8 @@ def _double_to_single(f: FunctionWriter, x: Value, odd: bool) -> Value:
 
 
 def _to_bf16(f: FunctionWriter, x: Value, toward_zero: bool) -> Value:
+    if f.isa.narrows_bf16 and not toward_zero:
+        return f.bitcast(f.cast("fptrunc", x, x.type.of("bfloat")), x.type.of("i16"))
     bits = f.bitcast(x, x.type.as_int)
     t = bits.type
     rounded = bits

@@ -8,10 +8,16 @@ Tests: tests/targets/llvm/test_lines.py, tests/targets/cpu_host/test_debugger.py
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 from tilewright.diagnostics import Location
 from tilewright.targets.llvm.text import FunctionWriter
 
 _DWARF_VERSION = 4      # what every gdb and perf in use reads
+
+
+_MARK = re.compile(r", !dbg !\d+$")
 
 
 class LineTable:
@@ -21,7 +27,8 @@ class LineTable:
         self._module = function.module
         self._loc = loc
         self._marks: dict[Location, str] = {}
-        self._nodes: dict[Location, str] = {}
+        self._nodes: dict[tuple[Location, str], str] = {}
+        self._name = name
         self._unit = self._module.node(
             f"distinct !DICompileUnit(language: DW_LANG_C99, file: {self._file(loc.file)}, producer: \"tilewright\", "
             "isOptimized: true, runtimeVersion: 0, emissionKind: FullDebug)")
@@ -37,27 +44,41 @@ class LineTable:
         """What ends the text of an instruction that is from `loc`; that of the kernel where it is unknown."""
         found = self._marks.get(loc)
         if found is None:
-            found = self._marks[loc] = f", !dbg {self._node(loc if loc.line else self._loc)}"
+            found = self._marks[loc] = f", !dbg {self._node(self._known(loc), self._kernel)}"
         return found
 
-    def _node(self, loc: Location) -> str:
-        """The location's node, below those of its call sites."""
-        if loc not in self._nodes:
+    def part(self, symbol: str, lines: Sequence[str]) -> tuple[str, list[str]]:
+        """The attachment of a function that is a part of the kernel, and its `lines` with marks that belong to it."""
+        own = self._subprogram(self._name, self._loc.file, self._loc.line, symbol)
+        places = {mark: loc for loc, mark in self._marks.items()}
+
+        def moved(found: re.Match[str]) -> str:
+            return f", !dbg {self._node(self._known(places[found[0]]), own)}"
+
+        return f" !dbg {own}", [_MARK.sub(moved, line) for line in lines]
+
+    def _known(self, loc: Location) -> Location:
+        return loc if loc.line else self._loc
+
+    def _node(self, loc: Location, kernel: str) -> str:
+        """The location's node in the function whose subprogram is `kernel`, below those of its call sites."""
+        if (loc, kernel) not in self._nodes:
             where = f"line: {loc.line}, column: {loc.column + 1}"
             if loc.caller is not None:
                 scope = self._subprogram(loc.function or "?", loc.file)
-                text = f"!DILocation({where}, scope: {scope}, inlinedAt: {self._node(loc.caller)})"
+                text = f"!DILocation({where}, scope: {scope}, inlinedAt: {self._node(loc.caller, kernel)})"
             elif loc.file == self._loc.file:
-                text = f"!DILocation({where}, scope: {self._kernel})"
+                text = f"!DILocation({where}, scope: {kernel})"
             else:
-                block = f"!DILexicalBlockFile(scope: {self._kernel}, file: {self._file(loc.file)}, discriminator: 0)"
+                block = f"!DILexicalBlockFile(scope: {kernel}, file: {self._file(loc.file)}, discriminator: 0)"
                 text = f"!DILocation({where}, scope: {self._module.node(block)})"
-            self._nodes[loc] = self._module.node(text)
-        return self._nodes[loc]
+            self._nodes[loc, kernel] = self._module.node(text)
+        return self._nodes[loc, kernel]
 
-    def _subprogram(self, name: str, file: str, line: int = 0) -> str:
+    def _subprogram(self, name: str, file: str, line: int = 0, symbol: str = "") -> str:
         """A function's node.  Where an inlined one begins is not known here, so all of its lines are one node's."""
         own = f"line: {line}, scopeLine: {line}, " if line else ""
+        own += f"linkageName: {_quoted(symbol)}, " if symbol else ""
         where = self._file(file)
         kind = self._module.node("!DISubroutineType(types: null)")
         return self._module.node(

@@ -33,6 +33,7 @@ def serve(parent: int) -> None:
     requests, replies = os.dup(0), os.dup(1)
     os.dup2(2, 1)       # what prints to standard output must not get between the frames
     threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
+    toolchain.tune()
     toolchain.warm_up()
     try:
         while (fields := read_frame(lambda n: os.read(requests, n))) is not None:
@@ -73,6 +74,7 @@ def main(arguments: Sequence[str]) -> int:
     if len(arguments) != 1:
         sys.stderr.write("usage: python -m tilewright.targets.llvm.server FILE.ll\n")
         return 2
+    toolchain.tune()
     with open(arguments[0], encoding="utf-8") as file:
         request = read_reproducer(file.read(), toolchain.host_machine())
     try:

@@ -1,19 +1,17 @@
 """Loads and stores of global memory.
 
 A thread's registers that hold neighbours in memory are one access of up to 16 bytes, if the facts of the axis analysis
-say that their addresses follow one another, that the first is aligned, and that one mask bit decides for all.  A mask
-is the instruction's predicate; padding is masked as well.  Of places that replicate an element only the owner stores.
-What no argument writes is read through the read-only path (`ld.global.nc`) when the launch is `disjoint`.
+say that their addresses follow one another, that the first is aligned, and that one mask bit decides for all (`runs`).
+A mask is the instruction's predicate; padding is masked as well.  Of places that replicate an element only the owner
+stores.  What no argument writes is read through the read-only path (`ld.global.nc`) when the launch is `disjoint`.
 Tests: tests/targets/nvidia/.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import gcd
 
-from tilewright.analysis.axis_info import power_of_two_in
 from tilewright.ir.layout_rules import layout_of
 from tilewright.ir.node import Op, Value
 from tilewright.ir.ops.attributes import Cache, Eviction
@@ -26,7 +24,7 @@ from tilewright.targets.llvm import convert
 from tilewright.targets.llvm.types import I16, I32, I64, Type, constant, zero
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia.emit.code import known_flag
-from tilewright.targets.nvidia.passes.coalesce import order_of, vector_length
+from tilewright.targets.nvidia.runs import in_runs
 from tilewright.targets.nvidia.state import Kernel, inside
 
 _LEVELS = {Eviction.NORMAL: "", Eviction.FIRST: ".L1::evict_first", Eviction.LAST: ".L1::evict_last"}
@@ -118,69 +116,58 @@ def from_bits(kernel: Kernel, bits: LlvmValue, element: Element) -> LlvmValue:
     return code.bitcast(bits, convert.register_type(element))
 
 
-# --- which registers go together
-
-
-def groups(kernel: Kernel, op: Op) -> Iterator[tuple[int, ...]]:
-    """The registers of each access of a tile op, in the order of their addresses."""
-    pointer = op.operands[0]
-    layout, shape = layout_of(pointer), shape_of(pointer.type)
-    fact = kernel.axis.fact(pointer)
-    dim = order_of(fact)[0]
-    element = element_of(pointer.type)
-    assert isinstance(element, Pointer)
-    length = vector_length(fact, dim, shape[dim], element.element.bytes)
-    mask = op.operand("mask")
-    if mask is not None:
-        length = gcd(length, power_of_two_in(kernel.axis.fact(mask).constancy[dim]) or length)
-    places = _register_bits(layout, dim, length)
-    taken = sum(1 << p for p in places)
-    for base in range(layout.size(REGISTER)):
-        if base & taken == 0:
-            yield tuple(base | sum(1 << p for i, p in enumerate(places) if j >> i & 1) for j in range(1 << len(places)))
-
-
-def _register_bits(layout: Layout, dim: int, length: int) -> list[int]:
-    """The register bits that move by 1, 2, 4, ... along `dim`, up to `length` elements."""
-    along = layout.coordinate(dim)
-    stride = 1
-    for size in layout.shape[dim + 1:]:
-        stride *= size
-    places: list[int] = []
-    bases = layout.bases(REGISTER)
-    while 1 << len(places) < length and stride << len(places) in bases:
-        places.append(bases.index(stride << len(places)))
-    moved = [b for name, bs in along.inputs for i, b in enumerate(bs) if not (name == REGISTER and i in places)]
-    while places and any(b & ((1 << len(places)) - 1) for b in moved):
-        places.pop()        # other inputs share these bits: not a run of its own
-    return places
-
-
 # --- loads
+
+
+def _scalar(kernel: Kernel, op: Op) -> LlvmValue:
+    """A scalar, the same in all threads.
+
+    Where another program may change it meanwhile and control flow may depend on it, one thread reads for all: if
+    threads read different values they would go different ways, and wait for one another for ever.
+    """
+    mask, other = op.operand("mask"), op.operand("other")
+    guard = None if mask is None else kernel.scalar(mask)
+    may_differ = kernel.branches and not reads_only(kernel, op)
+    if may_differ:
+        guard = kernel.code.both(kernel.code.is_first_thread(), guard)
+    (found,) = _read(kernel, op, kernel.scalar(op.operands[0]), guard,
+                     None if other is None else [kernel.scalar(other)], 1)
+    return from_first_thread(kernel, found, element_of(op.result.type)) if may_differ else found
+
+
+def from_first_thread(kernel: Kernel, value: LlvmValue, element: Element) -> LlvmValue:
+    """What the first thread holds, in all threads."""
+    base = kernel.scratch(element.bytes)
+    kernel.code.barrier()
+    shared_write(kernel, base, value, element, kernel.code.is_first_thread())
+    kernel.code.barrier()
+    return shared_read(kernel, base, element)
 
 
 def load(kernel: Kernel, op: Op) -> None:
     """A `load` of a tile or a scalar."""
     if not isinstance(op.result.type, Tile):
-        mask, other = op.operand("mask"), op.operand("other")
-        found = _read(kernel, op, kernel.scalar(op.operands[0]), None if mask is None else kernel.scalar(mask),
-                      None if other is None else [kernel.scalar(other)], 1)
-        kernel.bind(op.result, found)
+        kernel.bind(op.result, (_scalar(kernel, op),))
         return
-    layout, mask, other = layout_of(op.result), op.operand("mask"), op.operand("other")
-    pointers = kernel.registers(op.operands[0])
-    registers: list[LlvmValue] = [zero(convert.register_type(op.result.type.element))] * layout.size(REGISTER)
-    for group in groups(kernel, op):
-        flag = inside(kernel, op.result.type, layout, group[0])
-        if flag is False:
-            continue
-        guard = None if flag is True else flag
-        if mask is not None:
-            guard = kernel.code.both(guard, kernel.registers(mask)[group[0]])
-        elsewhere = None if other is None else [kernel.registers(other)[r] for r in group]
-        for r, value in zip(group, _read(kernel, op, pointers[group[0]], guard, elsewhere, len(group)), strict=True):
-            registers[r] = value
-    kernel.bind(op.result, registers)
+    tile, layout, mask, other = op.result.type, layout_of(op.result), op.operand("mask"), op.operand("other")
+
+    def read(by: Sequence[tuple[int, ...]]) -> list[LlvmValue]:
+        pointers = kernel.registers(op.operands[0])
+        registers: list[LlvmValue] = [zero(convert.register_type(element_of(op.result.type)))] * layout.size(REGISTER)
+        for group in by:
+            flag = inside(kernel, tile, layout, group[0])
+            if flag is False:
+                continue
+            guard = None if flag is True else flag
+            if mask is not None:
+                guard = kernel.code.both(guard, kernel.registers(mask)[group[0]])
+            elsewhere = None if other is None else [kernel.registers(other)[r] for r in group]
+            found = _read(kernel, op, pointers[group[0]], guard, elsewhere, len(group))
+            for r, value in zip(group, found, strict=True):
+                registers[r] = value
+        return registers
+
+    kernel.bind(op.result, in_runs(kernel, op, read))
 
 
 def _read(kernel: Kernel, op: Op, pointer: LlvmValue, guard: LlvmValue | None, other: Sequence[LlvmValue] | None,
@@ -236,18 +223,44 @@ def store(kernel: Kernel, op: Op) -> None:
         guard = kernel.code.both(kernel.code.is_first_thread(), None if mask is None else kernel.scalar(mask))
         _write(kernel, op, kernel.scalar(pointer), [kernel.scalar(value)], guard)
         return
-    layout = layout_of(pointer)
+    tile, layout = pointer.type, layout_of(pointer)
     owner = kernel.code.thread_flag(dict(layout.free()))
-    for group in groups(kernel, op):
-        if group[0] & layout.free()[REGISTER]:
+
+    def write(by: Sequence[tuple[int, ...]]) -> list[LlvmValue]:
+        for group in by:
+            if group[0] & layout.free()[REGISTER]:
+                continue
+            flag = inside(kernel, tile, layout, group[0])
+            if flag is False:
+                continue
+            guard = kernel.code.both(owner, None if flag is True else flag)
+            guard = kernel.code.both(guard, _last_of_equals(kernel, op, layout, group[0]))
+            if mask is not None:
+                guard = kernel.code.both(guard, kernel.registers(mask)[group[0]])
+            _write(kernel, op, kernel.registers(pointer)[group[0]], [kernel.registers(value)[r] for r in group], guard)
+        return []
+
+    in_runs(kernel, op, write)
+
+
+def _last_of_equals(kernel: Kernel, op: Op, layout: Layout, register: int) -> LlvmValue | None:
+    """Whether this is the last of a run of elements that are known to have one address: only that one is stored.
+
+    Runs in which the mask differs, and addresses that turn out to be equal, are left to chance.
+    """
+    code, pointer, mask = kernel.code, op.operands[0], op.operand("mask")
+    fact, shape = kernel.axis.fact(pointer), shape_of(pointer.type)
+    flag: LlvmValue | None = None
+    for d, (run, size) in enumerate(zip(fact.constancy, shape, strict=True)):
+        if run == 1 or size == 1 or (mask is not None and kernel.axis.fact(mask).constancy[d] % min(run, size)):
             continue
-        flag = inside(kernel, pointer.type, layout, group[0])
-        if flag is False:
-            continue
-        guard = kernel.code.both(owner, None if flag is True else flag)
-        if mask is not None:
-            guard = kernel.code.both(guard, kernel.registers(mask)[group[0]])
-        _write(kernel, op, kernel.registers(pointer)[group[0]], [kernel.registers(value)[r] for r in group], guard)
+        place = code.index(layout.coordinate(d), register)
+        is_end = code.icmp("eq", place, constant(I32, size - 1))
+        if run < size:
+            ends_run = code.icmp("eq", code.op("urem", place, constant(I32, run)), constant(I32, run - 1))
+            is_end = code.op("or", is_end, ends_run)
+        flag = code.both(flag, is_end)
+    return flag
 
 
 def _write(kernel: Kernel, op: Op, pointer: LlvmValue, values: Sequence[LlvmValue], guard: LlvmValue | None) -> None:

@@ -47,6 +47,10 @@ class Capability:
         return self.name == "90a"       # PTX ISA 9.7.15
 
     @property
+    def stmatrix(self) -> bool:
+        return self.number >= 90        # PTX ISA 9.7.14.5.16
+
+    @property
     def bf16_atomics(self) -> bool:
         return self.number >= 90        # atom.add.noftz.bf16, PTX ISA 9.7.13.5
 

@@ -1,31 +1,30 @@
 """Elementwise rows on registers: the row's rule (`targets.llvm.elementwise`), once for each register.
 
-Registers that hold the same value (of a `splat`) are computed once.  A few rows have rules of their own here, where
-the GPU has an instruction for them, or LLVM's back end cannot take what other machines take.
+Registers that hold the same value (of a `splat`) are computed once.  A few rows have rules of their own in
+`special`.
 Tests: tests/targets/nvidia/, tests/conform.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from tilewright.ir.node import Op, Value
-from tilewright.ir.types import I32, Pointer, element_of
+from tilewright.ir.types import F32, I32, Pointer, element_of
 from tilewright.targets.llvm.convert import memory_type
-from tilewright.targets.llvm.elementwise import Rule, rule_of
-from tilewright.targets.llvm.text import FunctionWriter
+from tilewright.targets.llvm.elementwise import rule_of
 from tilewright.targets.llvm.types import Value as LlvmValue
+from tilewright.targets.nvidia import special
+from tilewright.targets.nvidia.emit.code import Code
 from tilewright.targets.nvidia.rearrange import moved
 from tilewright.targets.nvidia.state import Kernel, Registers
 
 _RING = frozenset({"add", "sub", "mul"})
 
-RULES: Mapping[str, Rule] = {}
 
-
-def apply(code: FunctionWriter, op: Op, args: Sequence[LlvmValue]) -> LlvmValue:
+def apply(code: Code, op: Op, args: Sequence[LlvmValue]) -> LlvmValue:
     """One element of an elementwise op."""
-    return (RULES.get(op.name) or rule_of(op))(code, op, args)
+    return (special.RULES.get(op.name) or rule_of(op))(code, op, args)
 
 
 def each(operands: Sequence[Registers], function: Callable[..., LlvmValue]) -> list[LlvmValue]:
@@ -45,7 +44,25 @@ def elementwise(kernel: Kernel, op: Op) -> None:
         _pointer_sum(kernel, op)
         return
     operands = [kernel.registers(v) for v in op.operands]
+    if op.name == "div_f" and element_of(op.result.type) == F32:
+        kernel.bind(op.result, _quotients(kernel, op, *operands))
+        return
     kernel.bind(op.result, each(operands, lambda *args: apply(kernel.code, op, args)))
+
+
+def _quotients(kernel: Kernel, op: Op, dividends: Registers, divisors: Registers) -> list[LlvmValue]:
+    """Quotients, those with one divisor together."""
+    dividends_of: dict[LlvmValue, dict[LlvmValue, None]] = {}
+    for x, y in zip(dividends, divisors, strict=True):
+        dividends_of.setdefault(y, {})[x] = None
+    found: dict[tuple[LlvmValue, LlvmValue], LlvmValue] = {}
+    for y, xs in dividends_of.items():
+        if len(xs) >= special.SHARED:
+            made = special.quotients(kernel.code, list(xs), y)
+        else:
+            made = [apply(kernel.code, op, (x, y)) for x in xs]
+        found.update({(x, y): q for x, q in zip(xs, made, strict=True)})
+    return [found[pair] for pair in zip(dividends, divisors, strict=True)]
 
 
 def _pointer_sum(kernel: Kernel, op: Op) -> None:

@@ -16,12 +16,24 @@ import numpy as np
 from tilewright.diagnostics import CompilationError
 from tilewright.ir import fp
 from tilewright.ir.node import Block, Module, Op
-from tilewright.ir.types import I1, Element, Pointer, Scalar, element_of
+from tilewright.ir.types import Element, Pointer, element_of
 from tilewright.targets.llvm import convert
 from tilewright.targets.llvm.isa import Isa
 from tilewright.targets.llvm.text import ModuleWriter
-from tilewright.targets.llvm.types import I8, I64, Type, constant, zero
-from tilewright.targets.nvidia import access, control, rearrange
+from tilewright.targets.llvm.types import I64, Type, constant, zero
+from tilewright.targets.nvidia import (
+    access,
+    assembly,
+    atomic,
+    control,
+    conversion,
+    debug,
+    matrix,
+    order,
+    rearrange,
+    reduce,
+    scan,
+)
 from tilewright.targets.nvidia.capability import Capability
 from tilewright.targets.nvidia.elementwise import bind_wide, elementwise
 from tilewright.targets.nvidia.emit.code import Code
@@ -58,17 +70,20 @@ def _nothing(kernel: Kernel, op: Op) -> None:
 HANDLERS: Mapping[str, Handler] = {
     "constant": _constant, "program_id": _program_id, "num_programs": _program_id, "iota": rearrange.iota,
     **dict.fromkeys(("splat", "expand_dims", "broadcast", "permute", "hint"), rearrange.shape_op),
-    "reshape": rearrange.reshape, "convert": rearrange.convert, "join": rearrange.join, "split": rearrange.split,
+    "reshape": rearrange.reshape, "convert": conversion.convert, "join": rearrange.join, "split": rearrange.split,
     "cat": rearrange.cat, "slice": rearrange.slice_, "gather": rearrange.gather,
     "load": access.load, "store": access.store, "barrier": lambda kernel, op: kernel.code.barrier(),
+    "reduce": reduce.reduce, "scan": scan.scan, "map": reduce.map_elements, "sort": order.sort,
+    "dot": matrix.dot,
+    "histogram": order.histogram, "atomic_rmw": atomic.atomic, "atomic_cas": atomic.atomic,
     "for": control.lower_for, "while": control.lower_while, "if": control.lower_if,
+    "inline_asm": assembly.inline_asm, "inline_asm_ordered": assembly.inline_asm,
+    "device_print": debug.device_print, "device_assert": debug.device_assert,
     **dict.fromkeys(("yield", "condition", "return", "assume"), _nothing),
 }
 
 # Rows without a rule, and what the user is told.
-REFUSALS: Mapping[str, str] = {
-    "dot": "tl.dot is not compiled for NVIDIA GPUs yet",
-}
+REFUSALS: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +105,8 @@ def generate(module: Module, capability: Capability, num_warps: int) -> Generate
     entry = entry_symbol(module.entry_name)
     elements = [element_of(p.type) for p in module.entry.params]
     names = [f"p{k}" for k in range(len(elements))]
-    code = Code(writer, entry, [(n, _parameter_type(e)) for n, e in zip(names, elements, strict=True)], num_warps)
+    code = Code(writer, entry, [(n, _parameter_type(e)) for n, e in zip(names, elements, strict=True)], num_warps,
+                capability.fp8)
     kernel = Kernel(module, code, capability)
     kernel.written = access.written_bases(kernel)
 
@@ -98,31 +114,27 @@ def generate(module: Module, capability: Capability, num_warps: int) -> Generate
         for op in block.ops:
             _lower(kernel, op)
 
-    kernel.run_block = run
+    kernel.run_block, kernel.lower = run, lambda op: _lower(kernel, op)
     for param, given, element in zip(module.entry.params, code.params, elements, strict=True):
         kernel.bind(param, [access.from_bits(kernel, given, element) if given.type != convert.register_type(element)
                             else given])
     run(module.entry.body)
     code.ret()
+    code.add_parameters([(n, I64) for n in kernel.hidden_parameters])
     text = code.text() + writer.text()
     metadata = {
         "entry": entry, "name": module.entry_name, "num_warps": num_warps, "threads": 32 * num_warps,
         "shared": kernel.shared_bytes, "capability": capability.name,
         "params": [{"name": n, "type": str(e), "bytes": e.bytes}
                    for n, e in zip(module.entry.param_names, elements, strict=True)],
-        "hidden": [], "tensor_maps": [], "asserts": kernel.messages.asserts, "prints": kernel.messages.prints}
+        "whole_words": kernel.whole_words, "hidden": kernel.hidden_parameters, "tensor_maps": [],
+        "asserts": kernel.messages.asserts, "prints": kernel.messages.prints}
     return Generated(text, metadata)
 
 
 def _parameter_type(element: Element) -> Type:
-    """How a parameter is passed: pointers as addresses, an i1 as a byte, floats of 16 and 8 bits as their bits."""
-    if isinstance(element, Pointer):
-        return I64
-    assert isinstance(element, Scalar)
-    if element == I1:
-        return I8
-    t = convert.register_type(element)
-    return t.as_int if element.bits < 32 else t
+    """How a parameter is passed: as its bits; an i1 is a byte."""
+    return Type(f"i{8 * element.bytes}")
 
 
 def _lower(kernel: Kernel, op: Op) -> None:

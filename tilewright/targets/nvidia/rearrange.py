@@ -2,8 +2,7 @@
 
 `moved(op, sources)` gives the registers of the result of an op that only renames registers; it serves values and their
 64-bit twins alike.  `exchange` is the way through shared memory: every owner writes its elements at their row-major
-index, then every thread reads the ones it wants.  Conversions will be planned by `layout.plan` (shuffles, swizzles,
-vectors); `convert` is the only place that has to change for it.
+index, then every thread reads the ones it wants.  Conversions between layouts are planned (`conversion`).
 Tests: tests/targets/nvidia/.
 """
 
@@ -74,18 +73,14 @@ def index_in(kernel: Kernel, shape: Sequence[int], layout: Layout, register: int
     return row_major(kernel, shape, coordinates(kernel, layout, register))
 
 
-def write_owned(kernel: Kernel, value: Value, base: LlvmValue, place: Callable[[int], LlvmValue],
-                with_padding: bool = False) -> None:
-    """Every element of a tile to scratch at `base`, once: its owner writes it at the index `place(register)`.
-
-    `with_padding`: what lies past the tile's sides as well.
-    """
+def write_owned(kernel: Kernel, value: Value, base: LlvmValue, place: Callable[[int], LlvmValue]) -> None:
+    """Every element of a tile to scratch at `base`, once: its owner writes it at the index `place(register)`."""
     assert isinstance(value.type, Tile)
     layout, element = layout_of(value), value.type.element
     free = layout.free()
     owner = kernel.code.thread_flag(dict(free))
     for register, v in enumerate(kernel.registers(value)):
-        flag = with_padding or inside(kernel, value.type, layout, register)
+        flag = inside(kernel, value.type, layout, register)
         if register & free[REGISTER] or flag is False:
             continue
         guard = kernel.code.both(owner, None if flag is True else flag)
@@ -93,14 +88,14 @@ def write_owned(kernel: Kernel, value: Value, base: LlvmValue, place: Callable[[
 
 
 def exchange(kernel: Kernel, parts: Sequence[tuple[Value, Callable[[int], LlvmValue]]], result: Value, size: int,
-             wanted: Callable[[int], LlvmValue], with_padding: bool = False) -> None:
+             wanted: Callable[[int], LlvmValue]) -> None:
     """Tiles written to scratch of `size` elements, each at its own places; `result` reads at `wanted(register)`."""
     code = kernel.code
     element = element_of(result.type)
     base = kernel.scratch(size * element.bytes)
     code.barrier()
     for value, place in parts:
-        write_owned(kernel, value, base, place, with_padding)
+        write_owned(kernel, value, base, place)
     code.barrier()
     kernel.bind(result, [shared_read(kernel, shared_address(kernel, base, wanted(r), element.bytes), element)
                          for r in range(kernel.count(result))])
@@ -121,16 +116,6 @@ def shape_op(kernel: Kernel, op: Op) -> None:
     assert done, f"{op.name} in layouts that its rule forbids"
 
 
-def convert(kernel: Kernel, op: Op) -> None:
-    """Another layout, padding and all."""
-    if by_renaming(kernel, op):
-        return
-    source, result = op.operands[0], op.result
-    have, want = layout_of(source), layout_of(result)
-    exchange(kernel, [(source, lambda r: kernel.code.index(have, r))], result, have.numel,
-             lambda r: kernel.code.index(want, r), with_padding=True)
-
-
 def reshape(kernel: Kernel, op: Op) -> None:
     """Another shape; where padding moves elements, through their row-major index."""
     source, result = op.operands[0], op.results[0]
@@ -140,10 +125,10 @@ def reshape(kernel: Kernel, op: Op) -> None:
         have, want = layout_of(source), layout_of(result)
         size = math.prod(shape_of(source.type))
         exchange(kernel, [(source, lambda r: index_in(kernel, shape_of(source.type), have, r))], result, size,
-                 lambda r: _limited(kernel, index_in(kernel, shape_of(result.type), want, r), size))
+                 lambda r: limited(kernel, index_in(kernel, shape_of(result.type), want, r), size))
 
 
-def _limited(kernel: Kernel, index: LlvmValue, size: int) -> LlvmValue:
+def limited(kernel: Kernel, index: LlvmValue, size: int) -> LlvmValue:
     """An index that padding cannot take out of `size` elements."""
     return kernel.code.binary_intrinsic("umin", index, constant(I32, size - 1))
 
@@ -235,7 +220,7 @@ def _gathered(kernel: Kernel, op: Op, parts: Sequence[tuple[Value, Callable[[int
               wanted: Callable[[int], LlvmValue]) -> None:
     """`exchange` through a row-major tile of `shape`; places of padding are kept inside it."""
     size = math.prod(shape)
-    exchange(kernel, parts, op.results[0], size, lambda r: _limited(kernel, wanted(r), size))
+    exchange(kernel, parts, op.results[0], size, lambda r: limited(kernel, wanted(r), size))
 
 
 def iota(kernel: Kernel, op: Op) -> None:

@@ -8,7 +8,8 @@ Tests: tests/targets/nvidia/.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,9 @@ from tilewright.analysis.alias import Alias
 from tilewright.analysis.axis import Axis
 from tilewright.diagnostics import Location
 from tilewright.ir.layout_rules import layout_of
-from tilewright.ir.node import Block, Module, Value
+from tilewright.ir.node import Block, Module, Op, Value
 from tilewright.ir.types import Tile
+from tilewright.ir.walk import defining_ops, ops_in
 from tilewright.layout import Layout
 from tilewright.layout.linear import REGISTER
 from tilewright.targets.llvm.types import I32, I64, constant, integer_value
@@ -48,6 +50,10 @@ def location_record(loc: Location | None) -> Mapping[str, Any] | None:
             "end_column": loc.end_column, "function": loc.function, "caller": location_record(loc.caller)}
 
 
+# ops on tiles that only name registers, or make them of nothing
+_FRESH = frozenset({"iota", "splat", "expand_dims", "broadcast", "permute", "hint"})
+
+
 class Kernel:
     """The state of one kernel's code generation."""
 
@@ -56,12 +62,20 @@ class Kernel:
         self.code = code
         self.capability = capability
         self.axis = Axis(module)
+        self.likely_axis = Axis(module, ranges=self.axis.ranges, optimistic=True)
         self.alias = Alias(module)
         self.indices = index_values(module)
+        self.branches = any(op.name in ("for", "while", "if") for op in ops_in(module.entry.body))
         self.written: frozenset[Value] = frozenset()
+        self.uses: Mapping[Value, int] | None = None
         self.messages = Messages()
         self.shared_bytes = 0
+        self.whole_words = False        # some access takes the aligned word of 32 bits around its element
         self.run_block: Callable[[Block], None]
+        self.lower: Callable[[Op], None]
+        self.ops = defining_ops(module.entry.body)
+        self.formats: dict[str, int] = {}      # of `device_print`
+        self.hidden_parameters: list[str] = []
         self._values: dict[Value, Registers] = {}
         self._wide: dict[Value, Registers] = {}
         self._shared: LlvmValue | None = None
@@ -97,6 +111,47 @@ class Kernel:
         """How many registers of each thread hold `value`."""
         return layout_of(value).size(REGISTER) if isinstance(value.type, Tile) else 1
 
+    def hidden(self, name: str) -> LlvmValue:
+        """The parameter `name` behind the user's, an i64; it exists once somebody has asked."""
+        if name not in self.hidden_parameters:
+            self.hidden_parameters.append(name)
+        return LlvmValue(I64, f"%{name}")
+
+    @contextmanager
+    def afresh(self, values: Sequence[Value]) -> Iterator[None]:
+        """Inside, the tiles of indices and constants that `values` are made of are computed again, in this block.
+
+        For code that seldom runs: what it needs is then not kept in registers up to it.
+        """
+        chain = self._chain(values)
+        kept = {r: (self._values.get(r), self._wide.get(r)) for op in chain for r in op.results}
+        with self.code.unrelated():
+            for op in chain:
+                self.lower(op)
+            try:
+                yield
+            finally:
+                for value, (narrow, wide) in kept.items():
+                    _restore(self._values, value, narrow)
+                    _restore(self._wide, value, wide)
+
+    def _chain(self, values: Sequence[Value]) -> list[Op]:
+        """The pure ops on tiles above `values`, in order; not those that move data between threads."""
+        found: dict[Op, None] = {}
+
+        def visit(value: Value) -> None:
+            op = self.ops.get(value)
+            if op is None or op in found or not isinstance(value.type, Tile) or (op.name not in _FRESH and not (
+                    op.row.elementwise and op.row.is_pure)):
+                return
+            for operand in op.operands:
+                visit(operand)
+            found[op] = None
+
+        for value in values:
+            visit(value)
+        return list(found)
+
     # -- regions on elements
 
     def combine(self, region: Block, args: Sequence[LlvmValue]) -> list[LlvmValue]:
@@ -118,7 +173,7 @@ class Kernel:
         return self._shared
 
 
-def inside(kernel: Kernel, t: Tile, layout: Layout, register: int) -> LlvmValue | bool | None:
+def inside(kernel: Kernel, t: Tile, layout: Layout, register: int) -> LlvmValue | bool:
     """Whether `register` holds an element of the tile, not padding: True, False, or a flag for each thread."""
     code = kernel.code
     flag: LlvmValue | None = None
@@ -130,3 +185,10 @@ def inside(kernel: Kernel, t: Tile, layout: Layout, register: int) -> LlvmValue 
             place = code.index(bound.coordinate, register)
             flag = code.both(flag, code.icmp("ult", place, constant(I32, bound.limit)))
     return True if flag is None else flag
+
+
+def _restore(bindings: dict[Value, Registers], value: Value, registers: Registers | None) -> None:
+    if registers is None:
+        bindings.pop(value, None)
+    else:
+        bindings[value] = registers

@@ -16,6 +16,7 @@ Before: tile IR fresh from the frontend.  After: a `CodeObject` for one compute 
                          words that host and device see; a failed assertion puts its number, counted from 1, into word
                          0 and its program's index along x, y, z into words 1 to 3, and the program ends
         tensor_maps      descriptors that become CUtensorMap parameters (none yet)
+        whole_words      whether an access may take the aligned 4 bytes around its element (atomics on bytes)
         asserts          message and location of each `device_assert`, in the order of their numbers
         prints           what each `device_print` prints; the text itself comes from the device's printf
         registers, spill_bytes, advisories    what ptxas says
@@ -34,6 +35,7 @@ from tilewright.computed import computed
 from tilewright.diagnostics import CompilationError
 from tilewright.ir.node import Module
 from tilewright.language.options import Options
+from tilewright.locks import NO_FORK
 from tilewright.targets.base import CodeObject, LoadedKernel, MemoryCopy, Target
 from tilewright.targets.llvm.machine import ASSEMBLY, Compiler, Machine, Request
 from tilewright.targets.nvidia.capability import Capability, capability
@@ -68,7 +70,8 @@ class NvidiaTarget(Target):
     def _compiler(self) -> Compiler:
         if self._given_compiler is not None:
             return self._given_compiler
-        from tilewright.targets.llvm.client import CHILDREN
+        with NO_FORK:
+            from tilewright.targets.llvm.client import CHILDREN
         return CHILDREN
 
     @property
@@ -80,26 +83,30 @@ class NvidiaTarget(Target):
         self._compiler.prepare()
 
     def import_compiler(self) -> None:
-        import tilewright.passes
-        import tilewright.targets.nvidia.generate  # noqa: F401
+        with NO_FORK:
+            import tilewright.passes
+            import tilewright.targets.nvidia.generate  # noqa: F401
 
     def key(self) -> str:
         return f"{VERSION} {self.machine.key()}"
 
     def passes(self, options: Options) -> Sequence[Pass]:
-        from tilewright import passes
+        with NO_FORK:
+            from tilewright import passes
         return passes.standard(options.enable_fp_fusion)
 
     def laid_out(self, module: Module, options: Options) -> Module:
         """`module`, on which `passes` have run, with layouts and barriers."""
-        from tilewright.targets.nvidia.passes.lay_out import lay_out
-        from tilewright.targets.nvidia.passes.order import order
-        return order(lay_out(module, options.num_warps))
+        with NO_FORK:
+            from tilewright.targets.nvidia.passes.lay_out import lay_out
+            from tilewright.targets.nvidia.passes.order import order
+        return order(lay_out(module, options.num_warps, self.capability))
 
     def compile(self, module: Module, options: Options) -> CodeObject:
-        from tilewright.ir.text import print_module
-        from tilewright.targets.nvidia.generate import generate
-        from tilewright.targets.nvidia.resources import check_options, check_shared
+        with NO_FORK:
+            from tilewright.ir.text import print_module
+            from tilewright.targets.nvidia.generate import generate
+            from tilewright.targets.nvidia.resources import check_options, check_shared
         check_options(options)
         laid_out = self.laid_out(module, options)
         generated = generate(laid_out, self.capability, options.num_warps)
@@ -111,7 +118,8 @@ class NvidiaTarget(Target):
         return self._with_cubin(code, ptx, options) if self._assemble else code
 
     def _with_cubin(self, code: CodeObject, ptx: str, options: Options) -> CodeObject:
-        from tilewright.targets.nvidia.assemble import assemble
+        with NO_FORK:
+            from tilewright.targets.nvidia.assemble import assemble
         limit = () if options.maxnreg is None else (f"--maxrregcount={options.maxnreg}",)
         made = assemble(ptx, self.capability.cpu, code.name, limit)
         if made is None:
@@ -128,7 +136,8 @@ class NvidiaTarget(Target):
         if code.metadata["binary"] != "cubin":
             raise CompilationError(f"{code.name} is PTX: SASS needs ptxas, from the CUDA toolkit or the wheel "
                                    "nvidia-cuda-nvcc")
-        from tilewright.targets.nvidia.assemble import disassemble
+        with NO_FORK:
+            from tilewright.targets.nvidia.assemble import disassemble
         return disassemble(code.binary)
 
     @property
@@ -139,7 +148,8 @@ class NvidiaTarget(Target):
         return self._device
 
     def load(self, code: CodeObject) -> LoadedKernel:
-        from tilewright.targets.nvidia.driver.kernel import CudaKernel
+        with NO_FORK:
+            from tilewright.targets.nvidia.driver.kernel import CudaKernel
         return CudaKernel(code, self.device)
 
     def read(self, address: int, size: int) -> bytes:

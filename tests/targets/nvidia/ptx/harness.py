@@ -62,6 +62,13 @@ def apply(opcode: str, result: np.dtype[Any] | type, *sources: np.ndarray[Any, A
     return out
 
 
+def aligned(count: int, dtype: Any) -> np.ndarray[Any, Any]:
+    """Zeros whose first byte lies at a multiple of 128."""
+    size = count * np.dtype(dtype).itemsize
+    raw = np.zeros(size + 128, "u1")
+    return raw[-raw.ctypes.data % 128:][:size].view(dtype)
+
+
 def pairs(values: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
     """All pairs of values, as two arrays."""
     a, b = np.meshgrid(values, values)

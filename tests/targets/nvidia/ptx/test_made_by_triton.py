@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tilewright.targets.nvidia.ptx import Fault, Result, Uninitialised, run
+from tilewright.targets.nvidia.ptx import Fault, Result, Uninitialised, floats, run
 
 TEXTS = Path(__file__).parent / "made_by_triton"
 
@@ -135,3 +135,45 @@ def test_print_and_assert(rng: np.random.Generator) -> None:
     assert caught.value.threads == (5,)
     assert caught.value.location is not None
     assert caught.value.location.line == 57
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("name, shared", [("matmul_80", 16384), ("matmul_90", 24576)])
+def test_matmul(name: str, shared: int, seed: int, rng: np.random.Generator) -> None:
+    """cp.async in three stages, with mma.sync (8.0) and wgmma (9.0); sizes are no multiples of the tile."""
+    m, n, k = 80, 48, 112
+    a, b = rng.standard_normal((m, k)).astype("f2"), rng.standard_normal((k, n)).astype("f2")
+    out = np.empty((m, n), "f2")
+    result = launch(name, "matmul", (2, 1), [a, b, Uninitialised(out), m, n, k, k, n, n], shared, seed)
+    assert np.abs(out - a.astype("f8") @ b.astype("f8")).max() < 0.05
+    assert result.counters["mma" if name == "matmul_80" else "wgmma"] > 0
+
+
+def test_matmul_tf32(rng: np.random.Generator) -> None:
+    m, n, k = 64, 64, 48
+    a, b = rng.standard_normal((m, k)).astype("f4"), rng.standard_normal((k, n)).astype("f4")
+    out = np.empty((m, n), "f4")
+    launch("matmul_tf32_80", "matmul", (1, 1), [a, b, Uninitialised(out), m, n, k, k, n, n], 32768)
+    assert np.abs(out - a.astype("f8") @ b.astype("f8")).max() < 0.05
+
+
+def test_matmul_fp8(rng: np.random.Generator) -> None:
+    m, n, k = 64, 64, 96
+    a, b = (floats.encode(rng.standard_normal(s), "e5m2") for s in ((m, k), (k, n)))
+    out = np.empty((m, n), "f4")
+    launch("matmul_fp8_90", "matmul", (1, 1), [a, b, Uninitialised(out), m, n, k, k, n, n], 16384)
+    assert np.abs(out - floats.decode(a, "e5m2") @ floats.decode(b, "e5m2")).max() < 1e-4
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_matmul_with_descriptors(seed: int, rng: np.random.Generator) -> None:
+    """Tensor maps written on the device, TMA, mbarriers, wgmma, a TMA store."""
+    m, n, k = 80, 72, 136
+    a, b = rng.standard_normal((m, k)).astype("f2"), rng.standard_normal((k, n)).astype("f2")
+    out = np.empty((m, n), "f2")
+    scratch = np.empty(4 * 384 + 128, "u1")
+    scratch = scratch[-scratch.ctypes.data % 128:][:4 * 384]
+    text = (TEXTS / "desc_matmul_90.ptx").read_text()
+    run(text, "desc_matmul", (2, 2), 128, [a, b, Uninitialised(out), m, n, k, Uninitialised(scratch), None],
+        shared_bytes=49176, seed=seed)
+    assert np.abs(out - a.astype("f8") @ b.astype("f8")).max() < 0.05

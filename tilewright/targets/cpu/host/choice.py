@@ -9,6 +9,7 @@ import os
 import sys
 from typing import Any, Protocol
 
+from tilewright.locks import NO_FORK
 from tilewright.targets.base import CodeObject, LoadedKernel
 from tilewright.targets.cpu.host.library import ObjectStore
 from tilewright.targets.cpu.host.linux import LinuxHost
@@ -40,6 +41,7 @@ def make_host(kind: str, compiler: Compiler, threads: int | None, timeout_s: flo
     if kind == "linux":
         return LinuxHost(compiler, threads, timeout_s=timeout_s, store=store, catches_faults=catches_faults, perf=perf)
     if kind == "portable":
-        from tilewright.targets.cpu.host.portable import PortableHost
+        with NO_FORK:
+            from tilewright.targets.cpu.host.portable import PortableHost
         return PortableHost(threads, timeout_s=timeout_s)
     raise ValueError(f"TILEWRIGHT_HOST={kind!r}: expected one of {', '.join(KINDS)}")

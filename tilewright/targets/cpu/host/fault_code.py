@@ -30,6 +30,9 @@ _RSP, _RIP, _RAX = 160, 168, 144        # in ucontext_t, x86-64: gregs begin at 
 
 # Arguments: code, slots, first, last, context, guard.  `guard` learns where to go on; 0 in rax is an ordinary return.
 _GUARDED = ("pushq %rbp; pushq %rbx; pushq %r12; pushq %r13; pushq %r14; pushq %r15; subq $$8, %rsp; "
+            # for debuggers, how to get at the caller's frame from here to the end but for the last instructions
+            ".cfi_def_cfa_offset 64; .cfi_offset %rbp, -16; .cfi_offset %rbx, -24; .cfi_offset %r12, -32; "
+            ".cfi_offset %r13, -40; .cfi_offset %r14, -48; .cfi_offset %r15, -56; "
             f"movq %rsp, {Guard.STACK}(%r9); leaq 7f(%rip), %rax; movq %rax, {Guard.RESUME}(%r9); "
             "movq %rdi, %rax; movq %rsi, %rdi; movq %rdx, %rsi; movq %rcx, %rdx; movq %r8, %rcx; "
             "callq *%rax; xorl %eax, %eax; "
@@ -74,7 +77,7 @@ class FaultCode:
 
     def _guarded(self) -> None:
         names = [("code", PTR), ("slots", PTR), ("first", I64), ("last", I64), ("context", PTR), ("guard", PTR)]
-        f = self.module.function("guarded", names, I64, attributes="naked noinline nounwind").f
+        f = self.module.function("guarded", names, I64, attributes="naked noinline nounwind uwtable").f
         f.do(f'call void asm sideeffect "{_GUARDED}", ""()')
         f.do("unreachable")
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tilewright.diagnostics import InternalError
+from tilewright.locks import NO_FORK
 from tilewright.targets.cpu.host.elf import Image
 from tilewright.targets.llvm.machine import Compiler, Machine, Request
 
@@ -82,8 +83,9 @@ def load_object(key: str, text: Callable[[], str], compiler: Compiler, store: Ob
 
 def launcher_text() -> str:
     """The LLVM text of the native launcher."""
-    from tilewright.targets.cpu.host.launcher_code import LauncherCode
-    from tilewright.targets.cpu.host.native import NativeModule
+    with NO_FORK:
+        from tilewright.targets.cpu.host.launcher_code import LauncherCode
+        from tilewright.targets.cpu.host.native import NativeModule
     module = NativeModule()
     LauncherCode(module)
     return module.text()
@@ -91,9 +93,10 @@ def launcher_text() -> str:
 
 def pool_text() -> str:
     """The LLVM text of the pool."""
-    from tilewright.targets.cpu.host.native import NativeModule
-    from tilewright.targets.cpu.host.pool_code import PoolCode
-    from tilewright.targets.cpu.host.sharing_code import MACHINES
+    with NO_FORK:
+        from tilewright.targets.cpu.host.native import NativeModule
+        from tilewright.targets.cpu.host.pool_code import PoolCode
+        from tilewright.targets.cpu.host.sharing_code import MACHINES
     module = NativeModule()
     PoolCode(module, MACHINES[machine_kind()])
     return module.text()

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.computed import computed
 from tilewright.diagnostics import OutOfResources
+from tilewright.locks import NO_FORK
 from tilewright.targets.base import CodeObject, LoadedKernel
 from tilewright.targets.cpu.host.elf import Image
 from tilewright.targets.cpu.host.library import Library, ObjectStore, keep_for_ever, lone_word
@@ -79,7 +80,11 @@ class LinuxHost:
     @computed
     def launchers(self) -> Launchers | None:
         """What makes native launchers for this host's kernels; None where this Python does not allow for any."""
-        from tilewright.targets.cpu.host.launcher import Launchers, is_supported  # by kernels launched more than once
+        with NO_FORK:
+            from tilewright.targets.cpu.host.launcher import (  # by kernels launched more than once
+                Launchers,
+                is_supported,
+            )
         made = Launchers(self.library, self._compiler, self._store) if is_supported() else None
         if made is not None:
             self._show(made.image, self._is_debugged)
@@ -95,12 +100,14 @@ class LinuxHost:
     def _show(self, image: Image, lines: bool) -> None:
         """Tell debuggers and profilers of code, if that is wanted; of the host's own code as soon as a kernel is."""
         if lines:
-            from tilewright.targets.cpu.host.debugger import DEBUGGER
+            with NO_FORK:
+                from tilewright.targets.cpu.host.debugger import DEBUGGER
             self._is_debugged = True
             DEBUGGER.add(self.library.image)
             DEBUGGER.add(image)
         if self._perf:
-            from tilewright.targets.cpu.host.perf import recorder
+            with NO_FORK:
+                from tilewright.targets.cpu.host.perf import recorder
             recorder(self._perf).add(self.library.image)
             recorder(self._perf).add(image)
 

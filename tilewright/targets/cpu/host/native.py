@@ -48,8 +48,11 @@ class NativeModule:
         return Value(PTR, f"@{name}")
 
     def function(self, name: str, params: Sequence[tuple[str, Type]], result: Type = VOID,
-                 *, public: bool = False, inline: bool = False, attributes: str = "nounwind") -> Native:
-        """A new function of this module; only a public one can be found by name after loading."""
+                 *, public: bool = False, inline: bool = False, attributes: str = "nounwind uwtable") -> Native:
+        """A new function of this module; only a public one can be found by name after loading.
+
+        `uwtable`: a debugger finds the way from a kernel out to Python through it.
+        """
         self._results[name] = result
         attributes += " alwaysinline" if inline else ""
         writer = self.writer.function(name, params, result, attributes=attributes, linkage="" if public else "internal")

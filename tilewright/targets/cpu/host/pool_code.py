@@ -258,7 +258,7 @@ class PoolCode:
         n.put(frame, Frame.COUNTDOWN, COUNTDOWN)
         n.put(frame, Frame.SELF, frame)
         for offset in (*range(Frame.STATUS, Frame.STATUS + 32, 8), Frame.CANCEL, Frame.DEADLINE, Frame.NEXT_CHECK,
-                       Frame.THREAD):
+                       Frame.THREAD, Frame.ENTERED):
             n.put(frame, offset, 0)
         limit = n.get(pool, Pool.TIMEOUT)
         n.when(n.is_("ne", limit, 0), lambda: n.put(frame, Frame.DEADLINE, n.add(n.call("clock"), limit)))

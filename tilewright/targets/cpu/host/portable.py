@@ -1,8 +1,9 @@
 """Loading and launching CPU kernels anywhere Python runs: llvmlite's loader and Python threads.
 
 A kernel is `void entry(ptr slots, i64 first, i64 last, ptr context)` and runs the programs first..last-1.  The
-context is 16 words: grid x, y, z; scratch; status; print callback; cancel word; the rest is reserved, but for the
-program's linear id in word 11, which the kernel writes.
+context is 16 words: grid x, y, z; scratch; status; print callback; cancel word; the rest is reserved, but for two that
+the kernel writes: the program's linear id in word 11, and in word 13 that a thread has entered a launch.  The host
+makes that 0 again where a thread enters the next one: until then scratch may hold something of this launch.
 Before: a `CodeObject` of the cpu target.  After `launch`: every program has run, or an error has been raised and no
 thread is in the kernel any more.  Any number of Python threads may launch at once.
 Tests: tests/targets/cpu_host/.
@@ -26,6 +27,7 @@ from tilewright.targets.llvm.toolchain import Loader
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 _FRAME = ctypes.c_int64 * 32
 _STATUS, _CANCEL = 16, 24      # words of a frame; the context is words 0..15
+_ENTERED = 13
 _ALIGN = 64
 
 # Less work than this stays on the caller: sharing costs 50-80 us on the reference machine, 2 vCPUs (2026-11-30).
@@ -58,6 +60,7 @@ class Frame:
         words[4] = owner.address + 8 * _STATUS
         words[5] = callback
         words[6] = owner.address + 8 * _CANCEL
+        words[_ENTERED] = 0
         if owner is self:
             words[_CANCEL] = words[_STATUS] = words[_STATUS + 2] = 0
 

@@ -20,6 +20,8 @@ class Frame:
     BLOCK = 80              # a worker's own scratch block
     PROGRAM = 88            # the program that this thread runs, or ran last
     ALONE = 96              # not 0: nobody else works on atomically (`lone_code`)
+    ENTERED = 104           # 0 when a thread enters a launch
+    GENERATION = 112        # of the launch that a worker helped last
     STATUS = 128            # see `Status`
     CANCEL = 192            # one of `Cancel`
     DEADLINE, NEXT_CHECK, THREAD = 200, 208, 216

@@ -35,6 +35,7 @@ class Reports:
         self._asserts: Sequence[Mapping[str, Any]] = metadata.get("asserts", ())
         self._accesses: Sequence[Mapping[str, Any]] = metadata.get("accesses", ())
         self._slots = int(metadata.get("slots", 0))
+        self._location = _location(metadata.get("location"))
         self._loops: Sequence[Any] = metadata.get("loops", ())
         self.prints = [PrintSite(p) for p in metadata.get("prints", ())]
 
@@ -69,7 +70,7 @@ class Reports:
 
     def _stopped(self, message: str, loop: int, linear: int, grid: Grid) -> str:
         if loop < 0 or loop >= len(self._loops):
-            return f"{message}; it was stopped between two programs"
+            return render(f"{message}; it was stopped between two programs", self._location)
         return render(f"{message}; program {program(linear, grid)} was in this loop", _location(self._loops[loop]))
 
 

@@ -84,6 +84,10 @@ class SharingCode:
         needed = n.get(n.get(pool, Pool.KERNEL, PTR), Kernel.SCRATCH)
         block = n.call("scratch_block", n.get(context, Frame.BLOCK, PTR), needed)
         n.put(context, Frame.BLOCK, block)
+        generation = n.widen(n.atomic_get(pool, Pool.GENERATION, I32))
+        entered = n.is_("eq", n.get(context, Frame.GENERATION), generation)
+        n.put(context, Frame.ENTERED, n.pick(entered, n.get(context, Frame.ENTERED), 0))
+        n.put(context, Frame.GENERATION, generation)
         n.put(context, Frame.SCRATCH, n.at(block, 64))
         n.end(n.is_("ne", n.as_int(block), 0))
 

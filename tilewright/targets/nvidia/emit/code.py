@@ -17,33 +17,60 @@ from tilewright.targets.nvidia.emit.instructions import INSTRUCTIONS
 
 _CONSTRAINTS = {"i1": "b", "i16": "h", "half": "h", "i32": "r", "float": "f", "i64": "l", "ptr": "l", "double": "d"}
 LANE_BITS = 5
+WARP_LANES = 1 << LANE_BITS
 ALL_LANES = -1
 
 
 class Code(FunctionWriter):
     """The body of one kernel of `num_warps` warps under construction."""
 
-    def __init__(self, module: ModuleWriter, name: str, params: Sequence[tuple[str, Type]], num_warps: int) -> None:
-        super().__init__(module, name, params, VOID, f'nounwind "nvvm.reqntid"="{32 * num_warps}"', (), "ptx_kernel")
+    def __init__(self, module: ModuleWriter, name: str, params: Sequence[tuple[str, Type]], num_warps: int,
+                 has_fp8: bool = False) -> None:
+        super().__init__(module, name, params, VOID, _attributes(num_warps), (), "ptx_kernel")
         self.num_warps = num_warps
+        self.has_fp8 = has_fp8      # converts them in hardware
         self._threads: dict[tuple[int, ...], Value] = {}
+        self._is_unrelated = False
         with self.entry():
             self.tid = self.machine("tid", [I32], [])[0]
 
     @contextmanager
     def entry(self) -> Iterator[None]:
         """Instructions go to the entry block, before all others; their operands are made there as well."""
+        if self._is_unrelated:
+            yield
+            return
         lines, self._lines = self._lines, self._stack_slots
         try:
             yield
         finally:
             self._lines = lines
 
+    def add_parameters(self, params: Sequence[tuple[str, Type]]) -> None:
+        """More parameters behind those that are there; their values are called as they are."""
+        start, end = self._head.rsplit(")", 1)[0], self._head.rsplit(")", 1)[1]
+        listed = ", ".join(f"{t} %{n}" for n, t in params)
+        self._head = f"{start}{', ' if listed and self.params else ''}{listed}){end}"
+
+    @contextmanager
+    def unrelated(self) -> Iterator[None]:
+        """What is made inside of thread numbers is made there, from a number that LLVM cannot know to be the same.
+
+        So nothing of it is shared with what is outside, or moved there.
+        """
+        kept = self.tid, self._threads, self._is_unrelated
+        (self.tid,) = self.machine("opaque", [I32], [self.tid])
+        self._threads, self._is_unrelated = {}, True
+        try:
+            yield
+        finally:
+            self.tid, self._threads, self._is_unrelated = kept
+
     # --- instructions of the table
 
     def machine(self, name: str, outputs: Sequence[Type], inputs: Sequence[Value], *, guard: Value | None = None,
-                initial: Sequence[Value] = (), **modifiers: str) -> list[Value]:
-        """An instruction by its name in the table.
+                initial: Sequence[Value] = (), groups: Sequence[int] = (), **modifiers: str) -> list[Value]:
+        """An instruction by its name in the table; `groups` says how many inputs each of `{group0}`, ... takes.
 
         With `guard` (assembly only) it runs in the threads where that holds; its results are `initial` elsewhere.
         """
@@ -56,7 +83,11 @@ class Code(FunctionWriter):
         assert row.text is not None
         names = [f"${k}" for k in range(len(outputs) + len(inputs) + 1)]
         out, given = names[:len(outputs)], names[len(outputs):]
-        text = row.text.format(*given, out=_group(out), values=_group(given[1:len(inputs)]), **modifiers)
+        listed = {f"list{k}": "{" + ", ".join(names) + "}" for k, names in enumerate((out, given[1:len(inputs)]))}
+        for k, count in enumerate(groups):
+            start = sum(groups[:k])
+            listed[f"group{k}"] = "{" + ", ".join(given[start:start + count]) + "}"
+        text = row.text.format(*given, out=_group(out), values=_group(given[1:len(inputs)]), **listed, **modifiers)
         operands = [*inputs]
         if guard is not None:
             text = f"@{given[len(inputs)]} {text}"
@@ -67,6 +98,11 @@ class Code(FunctionWriter):
             constraints += [str(k) for k in range(len(initial))]
             operands += initial
         return self._assembly(text, constraints, outputs, operands, row.pure, row.convergent)
+
+    def user_assembly(self, text: str, constraints: str, outputs: Sequence[Type], inputs: Sequence[Value],
+                      pure: bool) -> list[Value]:
+        """Assembly that a user wrote; `text` is escaped already."""
+        return self._assembly(text, constraints.split(","), outputs, inputs, pure, convergent=True)
 
     def _assembly(self, text: str, constraints: list[str], outputs: Sequence[Type], operands: Sequence[Value],
                   pure: bool, convergent: bool) -> list[Value]:
@@ -108,10 +144,7 @@ class Code(FunctionWriter):
     def index(self, layout: Layout, register: int) -> Value:
         """The index that `layout` gives to `register` of this thread, as i32."""
         thread_bases = (*_exactly(layout.bases(LANE), LANE_BITS), *layout.bases(WARP))
-        base = self._threads.get(thread_bases)
-        if base is None:
-            with self.entry():
-                base = self._threads[thread_bases] = self.combine(self.tid, thread_bases)
+        base = self.of_thread(thread_bases)
         offset = layout(**{REGISTER: register})
         if not offset:
             return base
@@ -121,6 +154,14 @@ class Code(FunctionWriter):
         if moved & offset:
             return self.op("xor", base, constant(I32, offset))
         return self.emit(I32, f"or disjoint {base}, {offset}")
+
+    def of_thread(self, bases: tuple[int, ...]) -> Value:
+        """The xor of bases[i] over the bits i of the thread's number that are set, as i32."""
+        known = self._threads.get(bases)
+        if known is None:
+            with self.entry():
+                known = self._threads[bases] = self.combine(self.tid, bases)
+        return known
 
     def combine(self, number: Value, bases: Sequence[int]) -> Value:
         """The xor of bases[i] over the bits i of `number` that are set; runs of doubling bases become one shift."""
@@ -166,6 +207,11 @@ class Code(FunctionWriter):
 
     def to_i64(self, a: Value) -> Value:
         return self.cast("sext", a, I64)
+
+
+def _attributes(num_warps: int) -> str:
+    """Of the kernel; without a least number of blocks ptxas may leave a thread 32 registers (13.0.88, 2026-11-30)."""
+    return f'nounwind "nvvm.reqntid"="{32 * num_warps}" "nvvm.minctasm"="1"'
 
 
 def known_flag(value: Value) -> bool | None:

@@ -21,15 +21,19 @@ from tilewright.ir.node import Block, Module, Op, Value
 from tilewright.ir.ops.table import Effect
 from tilewright.ir.types import Tile, element_of, shape_of
 from tilewright.ir.walk import defining_ops, ops_in
-from tilewright.layout import Layout, coalesced, views
+from tilewright.layout import Layout, coalesced, padded_shape, views
+from tilewright.targets.nvidia.capability import Capability
+from tilewright.targets.nvidia.mma import accumulator_layout, choose, warp_grid
+from tilewright.targets.nvidia.passes.chains import chained_dots
 from tilewright.targets.nvidia.passes.coalesce import VECTOR_BYTES, memory_layout
 from tilewright.targets.nvidia.passes.special import reduce_layout, scan_layout, sort_layout, split_layout
 
 ANCHORED = frozenset({"load", "store", "atomic_rmw", "atomic_cas"})
+_TESTED = frozenset({"load", "store"})      # whose code tests what is only likely
 _SHAPES = frozenset({"expand_dims", "permute", "reshape", "hint"})
 _LEAVES = frozenset({"splat", "iota"})
 # Ops whose results are put into a layout of their own by their code, whatever their operands have.
-_MOVING = frozenset({"cat", "gather", "histogram", "slice", "dot"})
+_MOVING = frozenset({"cat", "gather", "histogram", "slice"})
 
 
 def is_tile(value: Value) -> bool:
@@ -39,10 +43,13 @@ def is_tile(value: Value) -> bool:
 class Homes:
     """The homes of one function's tiles, and the layout in which each anchored op runs."""
 
-    def __init__(self, module: Module, num_warps: int) -> None:
+    def __init__(self, module: Module, num_warps: int, capability: Capability) -> None:
         self.num_warps = num_warps
+        self.capability = capability
         self._body = module.entry.body
+        self._chained = chained_dots(self._body)
         self._axis = Axis(module)
+        self._likely = Axis(module, ranges=self._axis.ranges, optimistic=True)
         self._ops = defining_ops(self._body)
         self.home: dict[Value, Layout] = {}
         self.flexible: set[Value] = set()
@@ -71,7 +78,8 @@ class Homes:
     def anchor(self, op: Op) -> Layout:
         """The layout in which a memory access on tiles runs."""
         pointer = op.operands[0]
-        return memory_layout(pointer.type, self._axis.fact(pointer), self.num_warps)
+        axis = self._likely if op.name in _TESTED else self._axis
+        return memory_layout(pointer.type, axis.fact(pointer), self.num_warps)
 
     def op_layout(self, op: Op) -> Layout:
         """The layout that `scan`, `sort`, `split`, `reduce` and `map` ask of their tile operands."""
@@ -86,6 +94,13 @@ class Homes:
         if op.name == "split":
             return split_layout(given, self.num_warps)
         return given
+
+    def product(self, op: Op) -> Layout:
+        """The layout of a dot's accumulator: that of the tensor cores, if they make it."""
+        if choose(op, self.capability) is None:
+            return self.plain(op.result)
+        rows, columns = padded_shape(shape_of(op.result.type))[-2:]
+        return accumulator_layout(op, warp_grid(rows, columns, self.num_warps, op in self._chained))
 
     def joined_operands(self, op: Op) -> Layout:
         """The layout in which a `join` takes its operands."""
@@ -255,7 +270,8 @@ def _special(homes: Homes, op: Op, result: Value) -> Layout | None:
 _FORWARD: Mapping[str, Rule] = {
     **dict.fromkeys(("load", "atomic_rmw", "atomic_cas"), lambda homes, op, result: homes.anchor(op)),
     **dict.fromkeys(_MOVING, lambda homes, op, result: homes.plain(result)),
-    **dict.fromkeys(("scan", "sort", "split", "map"), _special),
+    **dict.fromkeys(("scan", "sort", "split", "map", "inline_asm", "inline_asm_ordered"), _special),
+    "dot": lambda homes, op, result: homes.product(op),
     "reduce": _reduce, "join": _join, "reshape": _reshape,
     "expand_dims": _mapped(lambda op, a: views.expanded(a, op.attrs["axis"])),
     "permute": _mapped(lambda op, a: views.transposed(a, op.attrs["order"])),

@@ -18,17 +18,18 @@ from tilewright.ir.node import Block, Module, Op, Value
 from tilewright.ir.types import Tile, Type, shape_of
 from tilewright.ir.walk import defining_ops
 from tilewright.layout import Layout, views
+from tilewright.targets.nvidia.capability import Capability
 from tilewright.targets.nvidia.passes.homes import ANCHORED, Homes, is_tile
 
 _CONTROL = frozenset({"for", "while", "if"})
-_ASKING = frozenset({"scan", "sort", "split", "map", "reduce"})
+_ASKING = frozenset({"scan", "sort", "split", "map", "reduce", "inline_asm", "inline_asm_ordered"})
 _IN_PLACE = frozenset({"expand_dims", "permute", "reshape", "broadcast", "hint"})
 
 
-def lay_out(module: Module, num_warps: int) -> Module:
-    """`module` with layouts for programs of `num_warps` warps."""
+def lay_out(module: Module, num_warps: int, capability: Capability) -> Module:
+    """`module` with layouts for programs of `num_warps` warps on a GPU of `capability`."""
     entry = module.entry
-    return replace(module, functions={entry.name: entry.with_body(_Rebuild(module, num_warps).body())})
+    return replace(module, functions={entry.name: entry.with_body(_Rebuild(module, num_warps, capability).body())})
 
 
 def operand_layout(op: Op, index: int, result: Layout) -> Layout:
@@ -49,9 +50,9 @@ def operand_layout(op: Op, index: int, result: Layout) -> Layout:
 class _Rebuild:
     """The new body of the entry of one module."""
 
-    def __init__(self, module: Module, num_warps: int) -> None:
+    def __init__(self, module: Module, num_warps: int, capability: Capability) -> None:
         self._body = module.entry.body
-        self._homes = Homes(module, num_warps)
+        self._homes = Homes(module, num_warps, capability)
         self._ops = defining_ops(self._body)
         self._asked: dict[Op, list[Layout | None]] = {}     # of each operand of the ops that are not flexible
         self._wanted: dict[Value, list[Layout]] = {}
@@ -109,6 +110,10 @@ class _Rebuild:
         if op.name in _IN_PLACE and is_tile(op.result) and not (op.name == "reshape" and not moves_nothing(op)):
             return operand_layout(op, index, homes.of(op.result))
         if op.row.elementwise:
+            return homes.of(op.result)
+        if op.name == "histogram":
+            return homes.of(op.operands[0])
+        if (op.name, index) in (("dot", 2), ("gather", 1)):
             return homes.of(op.result)
         return homes.of(value)
 

@@ -1,6 +1,7 @@
 """Meanings of atom and red: every operation, type and vector (PTX ISA 9.7.13.5 to .7).
 
-Lanes at one address act one after another, in the order of lanes.  Tests: tests/targets/nvidia/ptx.
+Lanes at one address act one after another, in the order of lanes.
+Tests: tests/targets/nvidia/ptx/test_atomics.py.
 """
 
 from __future__ import annotations
@@ -38,6 +39,23 @@ _INTEGER: dict[str, Operation] = {
     "inc": lambda old, value: np.where(old >= value, 0, old + np.uint32(1)).astype(old.dtype),
     "dec": lambda old, value: np.where((old == 0) | (old > value), value, old - np.uint32(1)).astype(old.dtype),
 }
+
+
+def _reduction(name: str) -> Callable[[Array, Array, str], Array]:
+    """A bulk reduction of elements of a type, on unsigned storage."""
+    def reduce(old: Array, value: Array, type: str) -> Array:
+        if type in ("f16", "bf16", "f32", "f64"):
+            typed = np.uint16 if type == "bf16" else DTYPE[type]
+            out = _float_operation(name, type)(old.view(typed), value.view(typed))
+            return np.ascontiguousarray(out).view(old.dtype)
+        dtype = DTYPE[type]
+        return np.ascontiguousarray(_INTEGER[name](old.view(dtype), value.view(dtype))).view(old.dtype)
+
+    return reduce
+
+
+# of cp.reduce.async.bulk (9.7.9.25.4.2)
+REDUCTIONS = {name: _reduction(name) for name in ("add", "min", "max", "and", "or", "xor", "inc", "dec")}
 
 
 def _operation(instruction: Instruction, bind: Binding) -> tuple[str, str, int, Operation]:

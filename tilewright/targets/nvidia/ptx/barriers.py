@@ -1,7 +1,7 @@
 """CTA barriers (bar, barrier) and cluster barriers: arrivals, waiting strands, what they hand on (PTX ISA 9.7.13).
 
 Before: a strand whose warps are whole.  After: waiting strands are ready again once all have come.
-Tests: tests/targets/nvidia/ptx.
+Tests: tests/targets/nvidia/ptx/test_control.py, test_faults.py.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ Before: a program and a CTA.  After: nothing is looked up by name any more.  Tes
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from inspect import CO_VARARGS
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -70,6 +71,10 @@ class Binding:
         self.registers: dict[str, Array] = {}
         self.known: dict[str, Array] = {}       # of registers that may be unwritten: which threads wrote them
 
+        self.marks: dict[str, Array] = {}       # of accumulators of wgmma: the commit that last wrote them, a thread
+        self.fragments: dict[str, Array] = {}   # of its operands in registers: the commit that last read them
+        self.changed: dict[str, Array] = {}     # of both: before which wgmma.fence other instructions last wrote them
+
     # ---- errors
     def error(self, message: str) -> PtxSyntaxError:
         assert self.instruction is not None
@@ -83,6 +88,20 @@ class Binding:
             type = self.cta.program.function.registers[name]
             self.registers[name] = np.zeros(self.threads, register_dtype(type))
         return self.registers[name]
+
+    def flying(self, name: str) -> Array:
+        """The marks of an accumulator; -1 where no product writes it."""
+        return self._mark(self.marks, name)
+
+    def fragment(self, name: str) -> Array:
+        """The marks of an operand of wgmma in registers."""
+        return self._mark(self.fragments, name)
+
+    def _mark(self, table: dict[str, Array], name: str) -> Array:
+        if name not in table:
+            table[name] = np.full(self.threads, -1, np.int64)
+            self.changed.setdefault(name, np.full(self.threads, -1, np.int64))
+        return table[name]
 
     # ---- reading
     def source(self, operand: Operand, type: str) -> Array:
@@ -283,7 +302,7 @@ def elementwise(bind: Binding, instruction: Instruction, meaning: Callable[..., 
                 types: Sequence[str] = ()) -> Step:
     """d = meaning(sources...): `type` of the sources (or `types`, one each), `result` of d."""
     operands = instruction.operands
-    wanted = types or [type] * (len(operands) - 1)
+    wanted = types or [type] * (meaning.nin if isinstance(meaning, np.ufunc) else _arity(meaning, len(operands) - 1))
     if len(operands) - 1 != len(wanted):
         raise bind.error(f"takes {len(wanted)} sources, got {len(operands) - 1}")
     sources = [bind.source(o, t) for o, t in zip(operands[1:], wanted)]
@@ -295,6 +314,14 @@ def elementwise(bind: Binding, instruction: Instruction, meaning: Callable[..., 
         (a,) = sources
         return lambda on: put(meaning(a), on)
     return lambda on: put(meaning(*sources), on)
+
+
+def _arity(meaning: Callable[..., Any], given: int) -> int:
+    """How many sources a function takes; as many as are given if it takes any number."""
+    code = getattr(meaning, "__code__", None)
+    if code is None or code.co_flags & CO_VARARGS:
+        return given
+    return int(code.co_argcount) - len(meaning.__defaults__ or ())
 
 
 def generic_window(space: str) -> int:

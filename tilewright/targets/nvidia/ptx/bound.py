@@ -1,8 +1,8 @@
 """A program's code for one CTA: closures, guards around them, and the watch on registers that may be unwritten.
 
 Before: `decode` has found the suspects.  After: `steps[pc]` does a plain instruction, `controls[pc]` one of control
-flow, `ends[pc]` is where the run of plain instructions from `pc` stops.  Tests:
-tests/targets/nvidia/ptx.
+flow, `ends[pc]` is where the run of plain instructions from `pc` stops.
+Tests: tests/targets/nvidia/ptx/test_program.py, test_faults.py.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tilewright.targets.nvidia.ptx import wgmma
 from tilewright.targets.nvidia.ptx.binding import Control, Made, Mask, Step
-from tilewright.targets.nvidia.ptx.operands import Instruction
-from tilewright.targets.nvidia.ptx.program import registers_of, written_and_read
+from tilewright.targets.nvidia.ptx.operands import Instruction, Vector
+from tilewright.targets.nvidia.ptx.program import registers_of
 from tilewright.targets.nvidia.ptx.report import Fault
 from tilewright.targets.nvidia.ptx.table import row_of
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from tilewright.targets.nvidia.ptx.strands import Strand
 
 Array = np.ndarray[Any, Any]
+# what a meaning may stumble over when an instruction is not as the ISA has it
+_MISFITS = (IndexError, KeyError, AttributeError, AssertionError, StopIteration, TypeError, ValueError)
 
 
 class Code:
@@ -37,6 +40,7 @@ class Code:
         if cta.launch.checks.uninitialised:
             self.known = {name: np.zeros(cta.threads, bool) for name in program.suspects}
         cta.binding.known = self.known
+        self._mark_accumulators()
         for pc, instruction in enumerate(program.code):
             self._bind(pc, instruction)
         self.controls[size] = self._fall_off
@@ -45,6 +49,28 @@ class Code:
     def reset(self) -> None:
         for known in self.known.values():
             known[:] = False
+        bind = self.cta.binding
+        for mark in (*bind.marks.values(), *bind.fragments.values(), *bind.changed.values()):
+            mark[:] = -1
+
+    def _mark_accumulators(self) -> None:
+        """Registers that a wgmma writes, and those that they are moved to."""
+        code, bind = self.cta.program.code, self.cta.binding
+        for instruction, uses in zip(code, self.cta.program.uses):
+            if instruction.opcode.startswith("wgmma.mma_async"):
+                for name in uses[0]:
+                    bind.flying(name)
+                if isinstance(instruction.operands[1], Vector):
+                    for name in registers_of(instruction.operands[1]):
+                        bind.fragment(name)
+        moves = [uses for uses, i in zip(self.cta.program.uses, code) if i.family == "mov"] if bind.marks else []
+        grown = True
+        while grown:
+            grown = False
+            for writes, reads in moves:
+                if len(reads) == 1 and reads[0] in bind.marks and len(writes) == 1 and writes[0] not in bind.marks:
+                    bind.flying(writes[0])
+                    grown = True
 
     def _ends(self, size: int) -> list[int]:
         starts = set(self.cta.program.blocks)
@@ -63,12 +89,18 @@ class Code:
     def _bind(self, pc: int, instruction: Instruction) -> None:
         bind = self.cta.binding
         bind.instruction = instruction
-        made: Made = row_of(instruction).meaning(instruction, bind)
+        try:
+            made: Made = row_of(instruction).meaning(instruction, bind)
+        except _MISFITS as error:
+            raise bind.error(f"operands or modifiers that have no meaning here ({error})") from error
         defined = self.cta.program.function.undefined.get(pc)
         if isinstance(made, Control):
-            self.controls[pc] = self._watched_control(self._guarded_control(made, instruction), instruction)
+            self.controls[pc] = self._guarded_control(self._watched_control(made.run, pc), instruction)
             return
-        step = self._guarded(self._watched(made, instruction), instruction)
+        step = self._watched(made, pc)
+        if bind.marks:
+            step = self._apart_from_products(step, pc)
+        step = self._guarded(step, instruction)
         if defined and self.known:
             step = _before(step, [self.known[name] for name in defined if name in self.known])
         self.steps[pc] = step
@@ -95,13 +127,18 @@ class Code:
 
         return guarded
 
-    def _guarded_control(self, made: Control, instruction: Instruction) -> Callable[[Strand], int]:
-        guard, run, cta = instruction.guard, made.run, self.cta
-        if guard is None or instruction.family in ("bra", "brx"):
+    def _guarded_control(self, run: Callable[[Strand], int], instruction: Instruction) -> Callable[[Strand], int]:
+        guard, cta = instruction.guard, self.cta
+        if guard is None:
             return run
+        watch = self._watch([guard.register])
+        if instruction.family in ("bra", "brx"):        # they look at their guards themselves
+            return run if watch is None else _after(watch, run)
         predicate, negated = cta.binding.register(guard.register), guard.negated
 
         def guarded(strand: Strand) -> int:
+            if watch is not None and strand.admitted != strand.pc:
+                watch(strand.on)
             chosen = ~predicate if negated else predicate
             if strand.admitted != strand.pc:
                 on = chosen if strand.on is None else chosen & strand.on
@@ -110,6 +147,22 @@ class Code:
             return run(strand) if cta.admit(strand, chosen) else -1
 
         return guarded
+
+    def _apart_from_products(self, step: Step, pc: int) -> Step:
+        instruction, (writes, reads) = self.cta.program.code[pc], self.cta.program.uses[pc]
+        check = wgmma.watch(self.cta.binding, instruction, reads, writes)
+        note = wgmma.note_writes(self.cta.binding, instruction, writes)
+        if check is None and note is None:
+            return step
+
+        def checked(on: Mask) -> None:
+            if check is not None:
+                check(on)
+            step(on)
+            if note is not None:
+                note(on)
+
+        return checked
 
     # ---- registers that may be unwritten
     def _watch(self, names: list[str]) -> Step | None:
@@ -126,8 +179,10 @@ class Code:
 
         return check
 
-    def _watched(self, step: Step, instruction: Instruction) -> Step:
-        writes, reads = written_and_read(instruction)
+    def _watched(self, step: Step, pc: int) -> Step:
+        instruction, (writes, reads) = self.cta.program.code[pc], self.cta.program.uses[pc]
+        if self.known.keys().isdisjoint(reads) and self.known.keys().isdisjoint(writes):
+            return step
         guard = instruction.guard.register if instruction.guard is not None else None
         reads = [name for name in reads if name != guard]
         marks = [self.known[name] for name in writes if name in self.known]
@@ -175,17 +230,20 @@ class Code:
 
         return computed
 
-    def _watched_control(self, run: Callable[[Strand], int], instruction: Instruction) -> Callable[[Strand], int]:
-        writes, reads = written_and_read(instruction)
-        if row_of(instruction).pure:        # a shuffle: its meaning hands on what is known
-            reads, writes = [instruction.guard.register] if instruction.guard is not None else [], []
+    def _watched_control(self, run: Callable[[Strand], int], pc: int) -> Callable[[Strand], int]:
+        """A control instruction uses what it reads; but a shuffle hands it on, in its meaning."""
+        instruction, (writes, reads) = self.cta.program.code[pc], self.cta.program.uses[pc]
+        if instruction.guard is not None:
+            reads = [name for name in reads if name != instruction.guard.register]
+        if row_of(instruction).pure:
+            return run
         watch = self._watch(reads)
         marks = [self.known[name] for name in writes if name in self.known]
         if watch is None and not marks:
             return run
 
         def watched(strand: Strand) -> int:
-            if watch is not None and instruction.guard is None:
+            if watch is not None:
                 watch(strand.on)
             on = strand.on
             after = run(strand)
@@ -194,6 +252,14 @@ class Code:
             return after
 
         return watched
+
+
+def _after(watch: Step, run: Callable[[Strand], int]) -> Callable[[Strand], int]:
+    def watched(strand: Strand) -> int:
+        watch(strand.on)
+        return run(strand)
+
+    return watched
 
 
 def _nothing(on: Mask) -> None:

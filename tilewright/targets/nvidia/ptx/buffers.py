@@ -2,7 +2,7 @@
 
 Host bytes are copied in, so that bounds are exact and nothing of the host's can be hurt, and copied back after the
 launch.  Addresses keep the host's alignment up to 256 bytes, so facts that a launcher derives from pointers hold.
-Tests: tests/targets/nvidia/ptx.
+Tests: tests/targets/nvidia/ptx/test_launch.py.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from tilewright.targets.nvidia.ptx.memory import GlobalMemory
 from tilewright.targets.nvidia.ptx.operands import Immediate, Operand, Symbol, Variable
 from tilewright.targets.nvidia.ptx.program import Parameter, Program
 from tilewright.targets.nvidia.ptx.regions import Region
+from tilewright.targets.nvidia.ptx.tensor_maps import TensorMap
 
 Array = np.ndarray[Any, Any]
 _ALIGN = 256
@@ -64,7 +65,7 @@ class Buffers:
         parameters = list(program.parameters.values())
         if len(args) != len(parameters):
             raise ValueError(f"{program.function.name} has {len(parameters)} parameters, got {len(args)} arguments")
-        arrays = [(a.array if isinstance(a, Pointer | Uninitialised) else a, p.variable.name)
+        arrays = [(a.array if isinstance(a, Pointer | Uninitialised | TensorMap) else a, p.variable.name)
                   for a, p in zip(args, parameters)]
         self._merge([(a, name) for a, name in arrays if isinstance(a, np.ndarray)])
         raw = np.zeros(-(-max(program.parameter_bytes, 1) // _ALIGN) * _ALIGN, np.uint8)
@@ -126,8 +127,8 @@ class Buffers:
             return bytes(variable.size)
         if isinstance(argument, bytes | bytearray | memoryview):
             return _sized(bytes(argument), variable)
-        if hasattr(argument, "place"):
-            return _sized(argument.place(self), variable)
+        if isinstance(argument, TensorMap):
+            return _sized(argument.packed(self.address_of(argument.array)), variable)
         if isinstance(argument, np.generic):
             return _number(argument, variable)
         if isinstance(argument, bool | int | float):

@@ -1,11 +1,12 @@
 """Vector clocks of warps, and who touched which cell of memory when: data races, whatever the interleaving showed.
 
-An *agent* is a warp, or an mbarrier on whose behalf asynchronous copies write.  `seen[w, a]` is the last time of agent
+An *agent* is a warp, the tensor cores of a warpgroup, which read operands on their own, or an mbarrier on whose behalf
+asynchronous copies write.  `seen[w, a]` is the last time of agent
 `a` whose actions are ordered before what warp `w` does now; `now[w]` is the time at which it acts.  A synchronising
 action hands a warp's clock on and advances it.  Inside a warp, other lanes' accesses count as ordered only after
 bar.warp.sync or a barrier (PTX ISA 8.8), a thread's own always.  (Vector clocks: Mattern 1989; one record per cell for
 writes, one per warp for reads, after FastTrack: Flanagan, Freund, PLDI 2009.)
-Tests: tests/targets/nvidia/ptx.
+Tests: tests/targets/nvidia/ptx/test_clocks.py, test_faults.py.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ Array = np.ndarray[Any, Any]
 
 CODE_BITS = 12                    # of a record: who, below the time
 FIRST_AGENT_CODE = 1024           # codes below are threads
+FIRST_TENSOR_AGENT = 32           # the tensor cores of each warpgroup, then mbarriers
+FIRST_BARRIER_AGENT = 40
 _AGENT_OF_CODE = np.concatenate([np.arange(1024) // 32, 32 + np.arange(4096 - 1024)])
 SEVERAL = 63                      # in a record of reads: more than one lane of the warp
 
@@ -37,6 +40,7 @@ class Clocks:
         agents = 32 + 16
         self.seen = np.full((self.warps, agents), after, np.int64)
         self.now = np.full(self.warps, after + 1, np.int64)
+        self.first = after + 1
         self.fenced: dict[int, Array] = {}       # warp -> its clock at its last fence
         self.pending: dict[int, list[Any]] = {}      # warp -> releases read by relaxed loads, taken over at a fence
 
@@ -45,8 +49,8 @@ class Clocks:
         return int(self.now.max())
 
     def add_agent(self, agent: int) -> None:
-        if agent >= self.seen.shape[1]:
-            more = np.full((self.warps, self.seen.shape[1]), int(self.seen.min()), np.int64)
+        while agent >= self.seen.shape[1]:
+            more = np.full((self.warps, self.seen.shape[1]), self.first - 1, np.int64)
             self.seen = np.concatenate([self.seen, more], 1)
 
     def hand_on(self, warps: Array) -> Array:
@@ -89,7 +93,10 @@ class Tracker:
         self.cells = max(1, (size + (1 << shift) - 1) >> shift)
         self.adopt(clocks)
         self.written = np.zeros(self.cells, np.int64)                     # time << 12 | who
-        self.read = np.zeros((clocks.warps, self.cells), np.int64)        # time << 6 | lane
+        # time << 6 | lane, a row a warp, then one a warpgroup for its tensor cores
+        self.read = np.zeros((clocks.warps + clocks.warps // 4, self.cells), np.int64)
+        self.readers = np.array([*range(clocks.warps), *range(FIRST_TENSOR_AGENT,
+                                                              FIRST_TENSOR_AGENT + clocks.warps // 4)])
         self.atomic: Array | None = None                                  # as `read`
 
     def adopt(self, clocks: Clocks) -> None:
@@ -116,11 +123,11 @@ class Tracker:
 
     def _unordered_lanes(self, records: Array, warp: Array, thread: Array) -> Array:
         """For each access: is one of the lane records (a row a warp) not ordered before it?"""
-        warps = len(records)
-        late = (records >> 6) > self.clocks.seen[warp][:, :warps].T
+        readers = self.readers[:len(records)]
+        late = (records >> 6) > self.clocks.seen[warp[None, :], readers[:, None]]
         if not late.any():
             return np.zeros(len(warp), bool)
-        own = (np.arange(warps)[:, None] == warp) & ((records & 63) == (thread & 31))
+        own = (readers[:, None] == warp) & ((records & 63) == (thread & 31))
         return np.asarray((late & ~own).any(0))
 
     def _report(self, bad: Array, thread: Array, cells: Array, what: str) -> None:
@@ -129,7 +136,7 @@ class Tracker:
                     (int(thread[at]),))
 
     # ---- accesses
-    def on_read(self, cells: Array, thread: Array) -> None:
+    def on_read(self, cells: Array, thread: Array, note: bool = True) -> None:
         """Plain reads: ordered after the last write?  Raises `Fault`."""
         warp = thread >> 5
         bad = self._unordered(self.written[cells], warp, thread)
@@ -139,7 +146,8 @@ class Tracker:
             bad = self._unordered_lanes(self.atomic[:, cells], warp, thread)
             if bad.any():
                 self._report(bad, thread, cells, "a plain read after another thread's atomic operation")
-        self._note(self.read, cells, warp, thread)
+        if note:
+            self._note(self.read, cells, warp, thread)
 
     def _writer(self, bad: Array, cells: Array) -> str:
         who = int(self.written[cells[np.flatnonzero(bad)[0]]]) & ((1 << CODE_BITS) - 1)
@@ -154,9 +162,21 @@ class Tracker:
         if clash.any():
             records[warp[clash], cells[clash]] = time[clash] | SEVERAL
 
-    def on_write(self, cells: Array, thread: Array, who: Array | None = None, atomic: bool = False,
+    def on_write(self, cells: Array, thread: Array, atomic: bool = False,
                  same: Callable[[], Array] | None = None) -> None:
-        """Writes by `thread`, recorded as by `who`: ordered after the last write and all reads?
+        """Writes by `thread`: tested, and recorded."""
+        self.check_write(cells, thread, atomic, same)
+        warp = thread >> 5
+        if atomic:
+            if self.atomic is None:
+                self.atomic = np.zeros_like(self.read)
+            self._note(self.atomic, cells, warp, thread)
+        else:
+            self.written[cells] = (self.clocks.now[warp] << CODE_BITS) | thread
+
+    def check_write(self, cells: Array, thread: Array, atomic: bool = False,
+                    same: Callable[[], Array] | None = None) -> None:
+        """Would a write by `thread` now be ordered after the last write and all reads?  Raises `Fault`.
 
         `same()` tells of each cell whether it holds the value already: writing that again is let pass (compilers clear
         memory from several warps).
@@ -170,13 +190,7 @@ class Tracker:
         bad = self._unordered_lanes(self.read[:, cells], warp, thread)
         if bad.any():
             self._report(bad, thread, cells, "a write after another thread's read")
-        if atomic:
-            if self.atomic is None:
-                self.atomic = np.zeros_like(self.read)
-            self._note(self.atomic, cells, warp, thread)
-            return
-        if self.atomic is not None:
+        if self.atomic is not None and not atomic:
             bad = self._unordered_lanes(self.atomic[:, cells], warp, thread)
             if bad.any():
                 self._report(bad, thread, cells, "a plain write after another thread's atomic operation")
-        self.written[cells] = (self.clocks.now[warp] << CODE_BITS) | (thread if who is None else who)

@@ -1,4 +1,7 @@
-"""The barrier of a cluster's CTAs (PTX ISA 9.7.13.3).  Tests: tests/targets/nvidia/ptx."""
+"""The barrier of a cluster's CTAs (PTX ISA 9.7.13.3).
+
+Tests: tests/targets/nvidia/ptx/test_clusters.py.
+"""
 
 from __future__ import annotations
 

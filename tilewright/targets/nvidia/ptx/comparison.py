@@ -1,4 +1,7 @@
-"""Meanings of comparisons and selections (PTX ISA 9.7.5, 9.7.6).  Tests: tests/targets/nvidia/ptx/test_integer.py."""
+"""Meanings of comparisons and selections (PTX ISA 9.7.5, 9.7.6).
+
+Tests: tests/targets/nvidia/ptx/test_integer.py, test_floating.py.
+"""
 
 from __future__ import annotations
 

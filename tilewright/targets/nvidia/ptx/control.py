@@ -1,8 +1,8 @@
 """Meanings of control flow: branches, exits, traps, runtime calls, CTA barriers (PTX ISA 9.7.12, 9.7.13.1 to .3).
 
 A control instruction gets the strand that has come to it and gives the next instruction, or -1 when it has taken care
-of the strand.  Guards are put around by `bound.py`, but for branches.  Tests:
-tests/targets/nvidia/ptx.
+of the strand.  Guards are put around by `bound.py`, but for branches.
+Tests: tests/targets/nvidia/ptx/test_control.py.
 """
 
 from __future__ import annotations

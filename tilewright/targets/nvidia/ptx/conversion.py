@@ -1,8 +1,8 @@
 """Meanings of cvt, cvt.pack and szext's kin: every pair of formats, modes, saturation, relu (PTX ISA 9.7.9.21 to .23).
 
 Before: a cvt with its types.  After: integers wrap or saturate as PTX says; float to integer saturates, NaN gives 0 (or
-the sign bit for 64 bits: as the ISA, implementation-defined, so 0x8000...).  Tests:
-tests/targets/nvidia/ptx.
+the sign bit for 64 bits: as the ISA, implementation-defined, so 0x8000...).
+Tests: tests/targets/nvidia/ptx/test_conversion.py.
 """
 
 from __future__ import annotations

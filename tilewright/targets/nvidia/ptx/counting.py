@@ -2,7 +2,7 @@
 
 A global request fetches the distinct 32-byte sectors that its lanes touch.  A shared request is served in parts of 32
 words; each part takes as many wavefronts as the bank with the most distinct words has (32 banks of 4 bytes).
-Tests: tests/targets/nvidia/ptx.
+Tests: tests/targets/nvidia/ptx/test_counters.py.
 """
 
 from __future__ import annotations

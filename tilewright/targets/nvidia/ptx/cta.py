@@ -5,7 +5,7 @@ remember where the ways join, and the scheduler runs the deepest strand first, s
 Nothing waits for a strand that is blocked: threads make progress on their own (PTX ISA 3.1, independent thread
 scheduling).  Seed 0 runs warps together wherever it can; other seeds part and mix them.
 Before: a program, bound (`bound.py`).  After `run`: all threads have left, or a `Fault` says why they cannot.
-Tests: tests/targets/nvidia/ptx.
+Tests: tests/targets/nvidia/ptx/test_control.py.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from tilewright.targets.nvidia.ptx.clocks import Clocks
 from tilewright.targets.nvidia.ptx.memory import LocalMemory, SharedMemory
 from tilewright.targets.nvidia.ptx.report import Fault
 from tilewright.targets.nvidia.ptx.strands import Strand
+from tilewright.targets.nvidia.ptx.wgmma import Warpgroups
 
 if TYPE_CHECKING:
     from tilewright.targets.nvidia.ptx.bound import Code
@@ -50,6 +51,7 @@ class Cta:
         self._specials()
         self.barriers = Barriers(self)
         self.copies = Asynchronous(self)
+        self.warpgroups = Warpgroups(self)
         self.binding = Binding(self)
         self.index = (0, 0, 0)
         self.peers: list[Cta] = [self]        # the CTAs of the cluster
@@ -135,6 +137,7 @@ class Cta:
         self.local.clear()
         self.barriers.clear()
         self.copies.clear()
+        self.warpgroups.clear()
         self.executed = 0
         self.ready: list[Strand] = []
         self.held: dict[int, list[Strand]] = {}
@@ -223,6 +226,10 @@ class Cta:
                 for at in range(pc, end):
                     steps[at](on)
                 self.executed += end - pc + 1
+                if end != pc and strand.stack and strand.stack[-1] == end:
+                    strand.pc = end     # it meets others in front of an instruction of control flow
+                    self.put(strand)
+                    return
                 control = controls[end]
                 at = end
                 if control is None:
@@ -237,9 +244,15 @@ class Cta:
                 if pc <= end and self._gives_way(strand, pc):
                     return
         except Fault as fault:
-            instruction = self.program.code[at]
-            fault.cta = fault.cta or self.index
-            raise fault.at(instruction.line, self.program.text(instruction.line), instruction.location) from None
+            raise self._placed(fault, at) from None
+        except (IndexError, KeyError, ValueError, TypeError, OverflowError, ZeroDivisionError) as error:
+            message = f"the machine cannot execute this with the values that came ({error!r})"
+            raise self._placed(Fault("operand", message), at) from error
+
+    def _placed(self, fault: Fault, at: int) -> Fault:
+        instruction = self.program.code[min(at, len(self.program.code) - 1)]
+        fault.cta = fault.cta or self.index
+        return fault.at(instruction.line, self.program.text(instruction.line), instruction.location)
 
     def _gives_way(self, strand: Strand, pc: int) -> bool:
         """After a backward branch: should others run now?"""
@@ -284,32 +297,36 @@ class Cta:
         return False
 
     # ---- lanes that must be together
-    def together(self, strand: Strand, needed: Array) -> list[Strand] | None:
+    def together(self, strand: Strand, needed: Array, width: int = 32) -> list[Strand] | None:
         """The strands, one or several, whose lanes have come to the instruction as it needs them; None: none yet.
 
-        `needed[t]`: thread t's warp waits for lane t.  Lanes of warps that are not complete stay held.
+        `needed[t]`: the `width` threads around t (a warp, a warpgroup) wait for t.  Lanes of those that are not
+        complete stay held.
         """
-        here: Array = self.lanes(strand.on).reshape(-1, 32)
-        some = np.repeat(np.asarray(here.any(1)), 32).reshape(-1, 32)
-        complete = ~np.asarray((needed.reshape(-1, 32) & ~here & some).any(1))
-        if complete.all():
+        if self._complete(self.lanes(strand.on), needed, width).all():
             return [strand]
         waiting = [*self.held.pop(strand.pc, []), strand]
         union = np.zeros(self.threads, bool)
         for one in waiting:
             union |= self.lanes(one.on)
-        there = union.reshape(-1, 32)
-        complete = ~np.asarray((needed.reshape(-1, 32) & ~there).any(1))
-        ok = np.repeat(complete, 32)
+        ok = self._complete(union, needed, width)
         gone: list[Strand] = []
         for one in waiting:
             mine = self.lanes(one.on)
-            for on, kept in ((mine & ok, gone), (mine & ~ok, None)):
+            for on, goes in ((mine & ok, True), (mine & ~ok, False)):
                 count = int(np.count_nonzero(on))
                 if count:
                     piece = Strand(strand.pc, self.mask(on), count, one.stack, turn=one.turn)
-                    (gone if kept is not None else self.held.setdefault(strand.pc, [])).append(piece)
+                    (gone if goes else self.held.setdefault(strand.pc, [])).append(piece)
         return gone or None
+
+    def _complete(self, here: Array, needed: Array, width: int) -> Array:
+        """Of each thread: are all those here that its group of `width` waits for (or none at all)?"""
+        padding = -self.threads % width
+        grouped = np.pad(here, (0, padding)).reshape(-1, width)
+        missing = np.pad(needed, (0, padding)).reshape(-1, width) & ~grouped
+        complete = ~np.asarray(missing.any(1)) | ~np.asarray(grouped.any(1))
+        return np.repeat(complete, width)[:self.threads]
 
     def leave(self, strand: Strand) -> None:
         """Threads exit; those who wait for whole warps or the whole CTA may now be complete."""

@@ -1,7 +1,7 @@
 """Declarations of PTX: variables with initialisers, heads of functions (PTX ISA 5.1 to 5.4, 7.1, 11.1, 11.4).
 
 Before: a cursor just behind the word that begins the declaration.  After: the cursor is behind it.
-Tests: tests/targets/nvidia/ptx.
+Tests: tests/targets/nvidia/ptx/test_text.py.
 """
 
 from __future__ import annotations

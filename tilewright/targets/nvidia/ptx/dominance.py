@@ -1,7 +1,7 @@
 """Immediate post-dominators: where the ways from a branch meet again for certain.
 
 Cooper, Harvey, Kennedy, "A Simple, Fast Dominance Algorithm" (2001), on the reversed graph.
-Tests: tests/targets/nvidia/ptx.
+Tests: tests/targets/nvidia/ptx/test_program.py.
 """
 
 from __future__ import annotations

@@ -2,14 +2,14 @@
 
 Approximate instructions (ex2, lg2, sin, cos, tanh, rcp, rsqrt, sqrt, div .approx) are computed in float64 and rounded:
 more exact than the hardware, which the machine does not claim to match in their last bits.  NaN payloads are not kept.
-Tests: tests/targets/nvidia/ptx.
+Tests: tests/targets/nvidia/ptx/test_floating.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from math import isqrt
+from math import copysign, isfinite, isnan, isqrt
 from typing import Any
 
 import numpy as np
@@ -79,18 +79,24 @@ class Format:
         return self.name in ("f32", "f64") and self.mode == "nearest"
 
 
-def _exactly(meaning: Callable[..., Fraction], form: Format, *sources: Array) -> Array:
-    """A directed rounding, thread by thread in fractions (rare); not finite: as NumPy has it."""
+def _directed(form: Format, exact: Callable[..., Fraction], plain: Any, *sources: Array) -> Array:
+    """By a mode other than to nearest: thread by thread in fractions (rare); where that has no meaning, as NumPy."""
     values = np.broadcast_arrays(*[form.wide(s) for s in sources])
-    out = np.empty(values[0].shape)
-    for i in range(out.size):
+    near = np.array(plain(*values), np.float64)
+    if form.mode == "nearest":
+        return form.back(near)
+    for i in range(near.size):
         numbers = [float(v.flat[i]) for v in values]
-        out.flat[i] = floats.round_exact(meaning(*map(Fraction, numbers)), form.name, form.mode)
-    return form.back(out)
-
-
-def _finite(*sources: Array) -> bool:
-    return all(bool(np.isfinite(s).all()) for s in sources)
+        if all(map(isfinite, numbers)) and not isnan(near.flat[i]):
+            try:
+                value = exact(*map(Fraction, numbers))
+            except (ZeroDivisionError, ValueError):
+                continue
+            if value != 0:
+                near.flat[i] = copysign(floats.round_exact(value, form.name, form.mode), value.numerator > 0 or -1)
+            elif form.mode == "down" and not any(n == 0 for n in numbers):
+                near.flat[i] = -0.0      # x - x, when rounding down
+    return form.back(near)
 
 
 def add_or_subtract(instruction: Instruction, bind: Binding) -> Step:
@@ -108,13 +114,10 @@ def add_or_subtract(instruction: Instruction, bind: Binding) -> Step:
 
 
 def _directed_sum(form: Format, a: Array, b: Array, sign: int) -> Array:
-    x, y = form.wide(a), form.wide(b)
-    if form.name != "f64":       # to odd, then directed: right for every mode
-        return form.back(floats.sum_to_odd(*np.broadcast_arrays(x, sign * y)))
-    if not _finite(x, y):
-        return np.asarray(x + sign * y)
-    total = _exactly(lambda p, q: p + sign * q, form, a, b)
-    return np.where(total == 0, x + sign * y if form.mode != "down" else np.where(x == 0, x + sign * y, -0.0), total)
+    if form.name == "f64" or form.mode == "down":
+        return _directed(form, lambda p, q: p + sign * q, lambda x, y: x + sign * y, a, b)
+    # to odd, then directed: right for every mode
+    return form.back(floats.sum_to_odd(*np.broadcast_arrays(form.wide(a), sign * form.wide(b))))
 
 
 def multiply(instruction: Instruction, bind: Binding) -> Step:
@@ -125,15 +128,6 @@ def multiply(instruction: Instruction, bind: Binding) -> Step:
         return elementwise(bind, instruction, lambda a, b: _directed(form, lambda p, q: p * q, np.multiply, a, b),
                            form.type)
     return elementwise(bind, instruction, lambda a, b: form.back(form.wide(a) * form.wide(b)), form.type)
-
-
-def _directed(form: Format, exact: Callable[..., Fraction], plain: Any, *sources: Array) -> Array:
-    """A directed rounding, where the float64 result would not do."""
-    values = [form.wide(s) for s in sources]
-    approximate = plain(*values)
-    if form.mode == "nearest" or not _finite(approximate, *values) or (approximate == 0).any():
-        return form.back(approximate)
-    return _exactly(exact, form, *sources)
 
 
 def fused(instruction: Instruction, bind: Binding) -> Step:

@@ -2,8 +2,8 @@
 
 float64 holds every narrower format exactly, and one +, *, / or sqrt of formats with at most 25 bits rounds right when
 it is computed in float64 and rounded again (Figueroa, SIGNUM 1995).  A fused multiply-add does not: its float64 sum is
-rounded *to odd* first, after which rounding again is right (Boldo, Melquiond, IEEE TC 2008). Tests:
-tests/targets/nvidia/ptx.
+rounded *to odd* first, after which rounding again is right (Boldo, Melquiond, IEEE TC 2008).
+Tests: tests/targets/nvidia/ptx/test_floats.py.
 """
 
 from __future__ import annotations
@@ -181,6 +181,8 @@ def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def _exact_fma(a: float, b: float, c: float) -> float:
+    if isfinite(a) and isfinite(b) and not isfinite(c):
+        return c        # also where a * b alone would overflow
     if not (isfinite(a) and isfinite(b) and isfinite(c)):
         return float(np.float64(a) * np.float64(b) + np.float64(c))
     exact = Fraction(a) * Fraction(b) + Fraction(c)

@@ -2,7 +2,8 @@
 
 Before: a function with `call`.  After: calls of functions that the module defines are gone; the callee's registers,
 labels and variables have names of their own, its parameters are the caller's `.param` variables, its `ret` a branch
-behind the call.  Calls of the runtime (vprintf, __assertfail) stay.  Tests: tests/targets/nvidia/ptx.
+behind the call.  Calls of the runtime (vprintf, __assertfail) stay.
+Tests: tests/targets/nvidia/ptx/test_program.py, test_control.py.
 """
 
 from __future__ import annotations

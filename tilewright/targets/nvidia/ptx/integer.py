@@ -1,7 +1,8 @@
 """Meanings of integer and bit instructions (PTX ISA 9.7.1, 9.7.2, 9.7.7, 9.7.8).
 
 Every meaning takes the instruction and the binding, and gives a step.  What PTX leaves undefined (division by zero)
-gives all ones, as the hardware does.  Tests: tests/targets/nvidia/ptx/test_integer.py.
+gives all ones, as the hardware does.
+Tests: tests/targets/nvidia/ptx/test_integer.py.
 """
 
 from __future__ import annotations

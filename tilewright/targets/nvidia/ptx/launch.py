@@ -2,7 +2,8 @@
 
 Before: PTX text and NumPy arrays.  After: the arrays hold what the kernel wrote; a `Result` has what it printed and the
 counters; a `Fault` was raised if it did something that is not defined.  CTAs run one after another, in ascending order
-(those of a cluster together), so a CTA may wait for lower ones only.  Tests: tests/targets/nvidia/ptx.
+(those of a cluster together), so a CTA may wait for lower ones only.
+Tests: tests/targets/nvidia/ptx/test_launch.py.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from tilewright.targets.nvidia.ptx.report import Counters, Fault
 Array = np.ndarray[Any, Any]
 __all__ = ["Checks", "Pointer", "Result", "Uninitialised", "run"]
 
-DEFAULT_LIMIT = 20_000_000      # instructions of a CTA
+DEFAULT_LIMIT = 5_000_000      # instructions of a CTA
 
 
 @dataclass(frozen=True, slots=True)

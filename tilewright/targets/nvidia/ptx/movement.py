@@ -1,4 +1,7 @@
-"""Meanings of mov, cvta and isspacep (PTX ISA 9.7.9.1, .20, .21).  Tests: tests/targets/nvidia/ptx."""
+"""Meanings of mov, cvta and isspacep (PTX ISA 9.7.9.1, .20, .21).
+
+Tests: tests/targets/nvidia/ptx/test_memory.py.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Operands, instructions, variables and functions of PTX text, as the parser gives them.
 
 Before: nothing; this is vocabulary.  After: every name in an operand is unique in its function (registers and labels of
-inner scopes are renamed), so nothing below needs to know of scopes.  Tests: tests/targets/nvidia/ptx.
+inner scopes are renamed), so nothing below needs to know of scopes.
+Tests: tests/targets/nvidia/ptx/test_text.py.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 A release hands the warp's clock on to the addresses that it writes; an acquire that reads them takes it over.  A fence
 makes later strong writes releases and earlier strong reads acquires.  Lanes of one instruction share one clock, so
 order may be seen where only another lane has it: races can be missed here, none is invented. Before, after: nothing
-but clocks changes.  Tests: tests/targets/nvidia/ptx.
+but clocks changes.
+Tests: tests/targets/nvidia/ptx/test_ordering.py.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Before: a parsed module.  After: calls of the module's own functions are inlined; every branch knows the instruction
 where its ways join (the immediate post-dominator); registers that may be read before they are written are known, so
-that only they need be watched.  Nothing here depends on a launch.  Tests: tests/targets/nvidia/ptx.
+that only they need be watched.  Nothing here depends on a launch.
+Tests: tests/targets/nvidia/ptx/test_program.py.
 """
 
 from __future__ import annotations
@@ -54,6 +55,8 @@ class Program:
     blocks: list[int] = field(default_factory=list)
     joins: dict[int, int | None] = field(default_factory=dict)
     suspects: set[str] = field(default_factory=set)
+    uses: list[tuple[list[str], list[str]]] = field(default_factory=list)     # registers written, and read
+    compared: set[Address] = field(default_factory=set)      # where a compare-and-swap is made
     lines: tuple[str, ...] = ()
 
     def target(self, name: str) -> int:
@@ -91,6 +94,9 @@ def decode(text: str, kernel: str = "") -> Program:
     program = Program(module, function, parameters, end, function.code, lines=module.lines)
     for instruction in program.code:
         row_of(instruction, program.text(instruction.line))
+    program.uses = [written_and_read(instruction) for instruction in program.code]
+    program.compared = {o for i in program.code if i.family == "atom" and "cas" in i.parts
+                        for o in i.operands if isinstance(o, Address)}
     _find_blocks(program)
     program.suspects = _maybe_unwritten(program)
     return program
@@ -175,7 +181,7 @@ def _maybe_unwritten(program: Program) -> set[str]:
     number: dict[str, int] = {}
     facts = []
     for pc, instruction in enumerate(program.code):
-        writes, reads = written_and_read(instruction)
+        writes, reads = program.uses[pc]
         write = read = defined = 0
         for name in reads:
             read |= 1 << number.setdefault(name, len(number))
@@ -212,7 +218,7 @@ def _maybe_unwritten(program: Program) -> set[str]:
 
 def _through_results(program: Program, suspects: set[str]) -> set[str]:
     """What is computed from an unwritten value is as good as unwritten; lanes that nobody looks at do it often."""
-    pure = [written_and_read(i) for i in program.code if row_of(i).pure]
+    pure = [uses for uses, i in zip(program.uses, program.code) if row_of(i).pure]
     grown = True
     while grown:
         grown = False

@@ -2,7 +2,7 @@
 
 CTAs run one after another, so between them nothing is ordered but by atomics, fences and acquire/release
 (`synchronise.py` fills `ordered`).  Two CTAs that write the same value to a place are let pass.
-Tests: tests/targets/nvidia/ptx.
+Tests: tests/targets/nvidia/ptx/test_ordering.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the machine has to say: faults with the PTX line and the user's line, and counters.
 
-A fault is something that is not defined on the hardware, or that never ends.  Tests:
-tests/targets/nvidia/ptx.
+A fault is something that is not defined on the hardware, or that never ends.
+Tests: tests/targets/nvidia/ptx/test_faults.py.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Fault(TritonError):
     def at(self, line: int, text: str, location: Location | None) -> Fault:
         """This fault, at an instruction (kept if it has one already)."""
         if not self.line:
-            self.line, self.text, self.location = line, text.strip(), location
+            self.line, self.text, self.location = line, text.strip(), self.location or location
         return self
 
     def __str__(self) -> str:

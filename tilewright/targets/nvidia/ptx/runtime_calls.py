@@ -1,6 +1,7 @@
 """vprintf and __assertfail, which the CUDA runtime provides (CUDA C++ Programming Guide: formatted output, assertion).
 
-Arguments lie in `.param` variables, which are thread-local here.  Tests: tests/targets/nvidia/ptx.
+Arguments lie in `.param` variables, which are thread-local here.
+Tests: tests/targets/nvidia/ptx/test_calls.py.
 """
 
 from __future__ import annotations

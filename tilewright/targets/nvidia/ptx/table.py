@@ -2,25 +2,32 @@
 
 A code generator may emit what stands here (`opcodes()`), and nothing else: an instruction without a row is an error
 that names its line.  A family whose modifiers change what it is (bar.warp, cp.async.bulk) has a row for each, the
-longest matching prefix counts.  Tests: tests/targets/nvidia/ptx.
+longest matching prefix counts.
+Tests: tests/targets/nvidia/ptx/test_program.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 
 from tilewright.targets.nvidia.ptx import (
     access,
     atomic,
+    bulk,
     comparison,
     control,
     conversion,
+    cp_async,
     floating,
     integer,
+    mbarrier_operations,
     movement,
     ordering,
+    tensor_cores,
     warp,
+    wgmma,
 )
 from tilewright.targets.nvidia.ptx.binding import Binding, Made
 from tilewright.targets.nvidia.ptx.operands import Instruction
@@ -131,6 +138,7 @@ MOVEMENT: dict[str, Row] = {
     "prefetchu": Row(access.prefetch, "9.7.9.15", 0),
     "applypriority": Row(access.prefetch, "9.7.9.16", 0),
     "discard": Row(access.prefetch, "9.7.9.17", 0),
+    "createpolicy": Row(access.make_policy, "9.7.9.18"),
     "atom": Row(atomic.atomic, "9.7.13.5"),
     "red": Row(atomic.atomic, "9.7.13.7", 0),
 }
@@ -167,10 +175,50 @@ CONTROL: dict[str, Row] = {
     "fence": Row(ordering.fence, "9.7.13.4", 0),
 }
 
+TENSOR_CORES: dict[str, Row] = {
+    "mma": Row(tensor_cores.multiply_accumulate, "9.7.14.5", control=True),
+    "ldmatrix": Row(tensor_cores.load_matrix, "9.7.14.5.15", control=True),
+    "stmatrix": Row(tensor_cores.store_matrix, "9.7.14.5.16", 0, True),
+    "movmatrix": Row(tensor_cores.move_matrix, "9.7.14.5.17", control=True),
+    "wgmma.mma_async": Row(wgmma.multiply, "9.7.15.5.2", control=True),
+    "wgmma.fence": Row(wgmma.fence, "9.7.15.7.1", 0, True),
+    "wgmma.commit_group": Row(wgmma.commit, "9.7.15.7.2", 0, True),
+    "wgmma.wait_group": Row(wgmma.wait, "9.7.15.7.3", 0, True),
+}
+
+ASYNCHRONOUS: dict[str, Row] = {
+    "cp.async": Row(cp_async.copy, "9.7.9.25.3.1", 0),
+    "cp.async.commit_group": Row(cp_async.commit, "9.7.9.25.3.2", 0),
+    "cp.async.wait_group": Row(cp_async.wait, "9.7.9.25.3.3", 0),
+    "cp.async.wait_all": Row(cp_async.wait, "9.7.9.25.3.3", 0),
+    "cp.async.mbarrier.arrive": Row(cp_async.arrive, "9.7.13.15.17", 0),
+    "cp.async.bulk": Row(bulk.bytes_copy, "9.7.9.25.4.1", 0),
+    "cp.reduce.async.bulk": Row(bulk.bytes_copy, "9.7.9.25.4.2", 0),
+    "cp.async.bulk.prefetch": Row(bulk.bytes_copy, "9.7.9.25.4.3", 0),
+    "cp.async.bulk.tensor": Row(bulk.tensor_copy, "9.7.9.25.5.2", 0),
+    "cp.reduce.async.bulk.tensor": Row(bulk.tensor_copy, "9.7.9.25.5.3", 0),
+    "cp.async.bulk.prefetch.tensor": Row(bulk.tensor_copy, "9.7.9.25.5.4", 0),
+    "cp.async.bulk.commit_group": Row(bulk.commit, "9.7.9.25.4.4", 0),
+    "cp.async.bulk.wait_group": Row(bulk.wait, "9.7.9.25.4.5", 0),
+    "tensormap.replace": Row(bulk.replace_field, "9.7.9.26", 0),
+    "tensormap.cp_fenceproxy": Row(bulk.copy_map, "9.7.13.16", 0),
+    "fence.proxy": Row(bulk.proxy_fence, "9.7.13.4", 0),
+    "fence.mbarrier_init": Row(control.nothing, "9.7.13.4", 0),
+    "mbarrier.init": Row(mbarrier_operations.initialise, "9.7.13.15.9", 0),
+    "mbarrier.inval": Row(mbarrier_operations.initialise, "9.7.13.15.10", 0),
+    "mbarrier.expect_tx": Row(mbarrier_operations.expect, "9.7.13.15.11", 0),
+    "mbarrier.complete_tx": Row(mbarrier_operations.expect, "9.7.13.15.12", 0),
+    "mbarrier.arrive": Row(mbarrier_operations.arrive, "9.7.13.15.13"),
+    "mbarrier.arrive_drop": Row(mbarrier_operations.arrive, "9.7.13.15.14"),
+    "mbarrier.test_wait": Row(mbarrier_operations.wait, "9.7.13.15.16", control=True),
+    "mbarrier.try_wait": Row(mbarrier_operations.wait, "9.7.13.15.16", control=True),
+}
+
 _PURE = (*ARITHMETIC, *COMPARISON_AND_LOGIC, "mov", "cvt", "cvta", "isspacep", "mapa", "getctarank", "shfl")
 TABLE: dict[str, Row] = {
     name: replace(row, pure=name in _PURE)
-    for name, row in {**ARITHMETIC, **COMPARISON_AND_LOGIC, **MOVEMENT, **WARP, **CONTROL}.items()
+    for name, row in {**ARITHMETIC, **COMPARISON_AND_LOGIC, **MOVEMENT, **WARP, **CONTROL, **TENSOR_CORES,
+                      **ASYNCHRONOUS}.items()
 }
 
 
@@ -179,12 +227,20 @@ def opcodes() -> frozenset[str]:
     return frozenset(TABLE)
 
 
-def row_of(instruction: Instruction, text: str = "") -> Row:
-    """The row with the longest prefix.  Raises `PtxSyntaxError` with the line for an instruction that has none."""
-    parts = instruction.parts
+@cache
+def _row(opcode: str) -> Row | None:
+    parts = opcode.split(".")
     for length in range(min(len(parts), 5), 0, -1):
         row = TABLE.get(".".join(parts[:length]))
         if row is not None:
             return row
-    raise PtxSyntaxError(f"the instruction {instruction.opcode} has no meaning here", instruction.line, text,
-                         instruction.location)
+    return None
+
+
+def row_of(instruction: Instruction, text: str = "") -> Row:
+    """The row with the longest prefix.  Raises `PtxSyntaxError` with the line for an instruction that has none."""
+    row = _row(instruction.opcode)
+    if row is None:
+        raise PtxSyntaxError(f"the instruction {instruction.opcode} has no meaning here", instruction.line, text,
+                             instruction.location)
+    return row

@@ -2,7 +2,7 @@
 
 Before: text, by any compiler or by hand.  After: functions with flat lists of instructions; registers and labels of
 `{ }` scopes have unique names; each instruction has its line in the text and, from `.loc`, the user's line.
-Tests: tests/targets/nvidia/ptx.
+Tests: tests/targets/nvidia/ptx/test_text.py.
 """
 
 from __future__ import annotations

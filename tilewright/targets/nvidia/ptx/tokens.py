@@ -2,7 +2,7 @@
 
 Before: text.  After: a cursor over words, numbers and signs.  Comments vanish, but for `// implicit-def: %r1`, by which
 LLVM says that a register holds no particular value.  Debug sections are skipped.
-Tests: tests/targets/nvidia/ptx.
+Tests: tests/targets/nvidia/ptx/test_text.py.
 """
 
 from __future__ import annotations

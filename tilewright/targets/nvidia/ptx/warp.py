@@ -1,7 +1,7 @@
 """Meanings of instructions of a whole warp: shuffles, votes, matches, reductions (PTX ISA 9.7.9.6, 9.7.13.9 to .14).
 
 Lanes that a membermask names meet at the instruction, whatever way they came; lanes that have left count as there.
-Tests: tests/targets/nvidia/ptx.
+Tests: tests/targets/nvidia/ptx/test_warp.py.
 """
 
 from __future__ import annotations

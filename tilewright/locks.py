@@ -47,6 +47,6 @@ class NoFork:
         self._lock.release()
 
 
-# Held while modules are imported late: Python's lock of a module that a thread of the old process was importing is
-# never free in the new one.
+# Held by every import inside a function: Python's lock of a module that a thread of the old process was importing is
+# never free in the new one (tests/habits/test_state_and_names.py looks at the sources for it).
 NO_FORK = NoFork()

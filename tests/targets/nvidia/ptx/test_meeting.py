@@ -1,0 +1,36 @@
+"""Threads that part meet again where their ways join, also right in front of a barrier."""
+
+import numpy as np
+
+from tilewright.targets.nvidia import ptx
+
+TEXT = """
+.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 out)
+.reqntid 64
+{
+	.reg .pred 	%p<2>;
+	.reg .b32 	%r<4>;
+	.reg .b64 	%rd<4>;
+	ld.param.b64 	%rd1, [out];
+	mov.u32 	%r1, %tid.x;
+	setp.ne.b32 	%p1, %r1, 0;
+	mov.b32 	%r2, 7;
+	@%p1 bra 	$L__1;
+	mov.b32 	%r2, 5;
+$L__1:
+	bar.sync 	0;
+	mul.wide.u32 	%rd2, %r1, 4;
+	add.s64 	%rd3, %rd1, %rd2;
+	st.global.b32 	[%rd3], %r2;
+	ret;
+}
+"""
+
+
+def test_a_barrier_at_the_join():
+    out = np.zeros(64, np.int32)
+    ptx.run(TEXT, "k", (1,), 64, [out])
+    assert out[0] == 5 and (out[1:] == 7).all()

@@ -1,0 +1,30 @@
+"""The table of machine instructions: each has a meaning in the PTX machine."""
+
+import pytest
+
+from tilewright.targets.nvidia import ptx
+from tilewright.targets.nvidia.emit.instructions import INSTRUCTIONS
+
+
+def has_meaning(opcode):
+    parts = opcode.split(".")
+    return any(".".join(parts[:n]) in ptx.opcodes() for n in range(1, len(parts) + 1))
+
+
+@pytest.mark.parametrize("row", INSTRUCTIONS.values(), ids=lambda row: row.name)
+def test_every_instruction_can_be_executed(row):
+    assert has_meaning(row.opcode)
+
+
+@pytest.mark.parametrize("row", INSTRUCTIONS.values(), ids=lambda row: row.name)
+def test_an_instruction_is_written_in_one_way(row):
+    assert (row.intrinsic is None) != (row.text is None)
+    assert row.section and row.section[0].isdigit()
+    if row.text is not None:
+        assert row.text.startswith(row.opcode.split(".")[0]) and row.text.endswith(";")
+    if row.name in ("barrier", "warp_barrier", "barrier_and", "vote_all") or row.name.startswith("shuffle"):
+        assert row.convergent
+
+
+def test_an_opcode_without_a_meaning_is_noticed():
+    assert not has_meaning("tcgen05.mma")

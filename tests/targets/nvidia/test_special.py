@@ -1,0 +1,133 @@
+"""Rows with instructions of a GPU's own, on the PTX machine: special values, and the bounds at random places."""
+
+import numpy as np
+import pytest
+
+import tilewright as triton
+import tilewright.language as tl
+from tilewright.targets.nvidia import NvidiaTarget
+from tilewright.testing import ptx_machine
+
+NAN, INF = float("nan"), float("inf")
+EDGES = [0.0, -0.0, 1.0, -1.0, 1e-30, -1e-40, 88.0, 88.72, 88.73, 100.0, -87.0, -87.4, -100.0, -103.9, -104.1, -110.0,
+         127.0, 127.99, 128.0, -126.0, -127.5, -149.0, -149.9, -151.0, INF, -INF, NAN, 3e38, -3e38]
+
+
+@triton.jit
+def apply(x, y, out, n, WHAT: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    a, b = tl.load(x + i, mask=i < n), tl.load(y + i, mask=i < n)
+    if WHAT == "exp":
+        c = tl.exp(a)
+    elif WHAT == "exp2":
+        c = tl.exp2(a)
+    elif WHAT == "div":
+        c = a / b
+    elif WHAT == "sqrt":
+        c = tl.sqrt(a)
+    else:
+        c = tl.rsqrt(a)
+    tl.store(out + i, c, mask=i < n)
+
+
+def of(what, x, y=None):
+    x = np.asarray(x, np.float32)
+    out = np.zeros_like(x)
+    ptx_machine.run(apply, (1,), (x, np.ones_like(x) if y is None else np.asarray(y, np.float32), out, len(x)),
+                    {"WHAT": what, "BLOCK": triton.next_power_of_2(len(x))})
+    return out
+
+
+def ulps(got, want):
+    """How many units of the last place of `want`, a float64, `got` is off."""
+    unit = np.spacing(np.maximum(np.abs(want), np.finfo(np.float32).tiny).astype(np.float32)).astype(np.float64)
+    return np.abs(got.astype(np.float64) - want) / unit
+
+
+@pytest.mark.parametrize("what, reference, bound", [
+    ("exp", np.exp, 1), ("exp2", np.exp2, 1), ("sqrt", np.sqrt, 1), ("rsqrt", lambda x: 1 / np.sqrt(x), 2)])
+def test_bounds_and_special_values(what, reference, bound):
+    x = np.concatenate([EDGES, np.random.default_rng(0).uniform(-110, 130, 400)]).astype(np.float32)
+    with np.errstate(all="ignore"):
+        want = reference(x.astype(np.float64))
+        rounded = want.astype(np.float32)
+    got = of(what, x)
+    limit = np.abs(want) >= 3.4028235677973366e38
+    np.testing.assert_array_equal(got[limit], rounded[limit])
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(want))
+    usual = np.isfinite(want) & ~limit
+    assert ulps(got[usual], want[usual]).max() <= bound
+
+
+def test_division():
+    rng = np.random.default_rng(1)
+    x, y = (np.concatenate([v, rng.standard_normal(200)]) for v in np.meshgrid(
+        [0.0, -0.0, 1.0, -3.0, INF, NAN], [0.0, 2.0, -7.0, INF, NAN])[0:2] and (
+            np.repeat([0.0, -0.0, 1.0, -3.0, INF, NAN], 5), np.tile([0.0, 2.0, -7.0, INF, NAN], 6)))
+    with np.errstate(all="ignore"):
+        want = x.astype(np.float32).astype(np.float64) / y.astype(np.float32).astype(np.float64)
+    got = of("div", x, y)
+    usual = np.isfinite(want)
+    assert ulps(got[usual], want[usual]).max() <= 2
+    np.testing.assert_array_equal(got[~usual], want[~usual].astype(np.float32))
+
+
+@triton.jit
+def by_one(x, y, out, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i, mask=i < n) / tl.load(y), mask=i < n)
+
+
+@pytest.mark.parametrize("divisor", [1.0, -3.0, 7e-20, 3e-39, 1e-45, 5e19, 3e38, 0.0, INF, NAN])
+def test_division_by_one_number(divisor):
+    powers = 10.0 ** np.arange(-38, 38).repeat(3)[:200]
+    x = np.concatenate([EDGES, np.random.default_rng(1).standard_normal(200) * powers])
+    x, y = np.resize(x.astype(np.float32), 256), np.array([divisor], np.float32)
+    out = np.zeros_like(x)
+    ptx_machine.run(by_one, (1,), (x, y, out, len(x)), {"BLOCK": 1024, "num_warps": 1})
+    with np.errstate(all="ignore"):
+        want = x.astype(np.float64) / y.astype(np.float64)
+    inside = np.isfinite(want) & (np.abs(want) < 3.4e38)
+    assert ulps(out[inside], want[inside]).max(initial=0) <= 2
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(out[~inside], want[~inside].astype(np.float32))
+
+
+@triton.jit
+def extremes(x, y, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    a, b = tl.load(x + i), tl.load(y + i)
+    tl.store(out + i, tl.maximum(a, b))
+    tl.store(out + N + i, tl.minimum(a, b))
+    tl.store(out + 2 * N + i, tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL))
+    tl.store(out + 3 * N + i, tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_extremes(dtype):
+    values = np.array([0.0, -0.0, 1.0, -1.0, INF, -INF, NAN, 0.5], dtype)
+    x, y = values.repeat(8), np.tile(values, 8)
+    want, got = np.zeros(256, dtype), np.zeros(256, dtype)
+    extremes[(1,)](x, y, want, N=64)
+    ptx_machine.run(extremes, (1,), (x, y, got), {"N": 64})
+    np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(np.signbit(got[~np.isnan(got)]), np.signbit(want[~np.isnan(want)]))
+
+
+@triton.jit
+def round_trip(x, out, N: tl.constexpr, TO: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out + i, tl.load(x + i).to(TO).to(tl.float32))
+
+
+@pytest.mark.parametrize("capability", [80, 90])
+@pytest.mark.parametrize("to", [tl.float8e4nv, tl.float8e5, tl.bfloat16, tl.float16])
+def test_narrow_floats_round_alike_everywhere(to, capability):
+    rng = np.random.default_rng(2)
+    powers = 10.0 ** rng.integers(-8, 6, 200)
+    x = np.concatenate([EDGES, rng.standard_normal(200) * powers, [448, 464, 465, 57344, 6e4]])
+    x = np.resize(x.astype(np.float32), 256)
+    want, got = np.zeros_like(x), np.zeros_like(x)
+    round_trip[(1,)](x, want, N=256, TO=to)
+    ptx_machine.run(round_trip, (1,), (x, got), {"N": 256, "TO": to}, NvidiaTarget(capability, assemble=False))
+    np.testing.assert_array_equal(got, want)

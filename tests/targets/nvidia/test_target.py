@@ -1,0 +1,102 @@
+"""Capabilities, what a code object says, cubins of every architecture, and what is refused before code is made."""
+
+import json
+
+import numpy as np
+import pytest
+
+import tilewright as triton
+import tilewright.language as tl
+from tests.targets.nvidia.harness import compiled, tile_ir
+from tests.targets.nvidia.test_passes import CASES, add
+from tilewright.diagnostics import CompilationError
+from tilewright.language.options import Options
+from tilewright.targets.nvidia import NvidiaTarget
+from tilewright.targets.nvidia.assemble import find_tool, read_log
+from tilewright.targets.nvidia.capability import capability
+from tilewright.targets.nvidia.resources import OutOfResources
+
+needs_ptxas = pytest.mark.skipif(find_tool("ptxas") is None, reason="no ptxas on this machine")
+
+
+@pytest.mark.parametrize("given, name", [(80, "80"), (86, "86"), ("sm_90", "90a"), ("90a", "90a"), (100, "100a"),
+                                         (120, "120a")])
+def test_names(given, name):
+    assert capability(given).name == name and capability(given).cpu == f"sm_{name}"
+
+
+@pytest.mark.parametrize("given", [70, "gfx942", 91])
+def test_unknown_capability(given):
+    with pytest.raises(ValueError, match="no code is made for compute capability"):
+        capability(given)
+
+
+def test_facts():
+    assert capability(90).tma and capability(90).wgmma and not capability(80).tma
+    assert not capability(100).wgmma and capability(89).fp8 and not capability(86).fp8
+
+
+def vector_add():
+    x = np.zeros(64, np.float32)
+    return tile_ir(add, x, x.copy(), x.copy(), 64, BLOCK=64)
+
+
+def test_metadata_is_plain_data():
+    facts = compiled(vector_add()).metadata
+    assert json.loads(json.dumps(facts)) == facts
+    assert facts["entry"] == "add" and facts["threads"] == 128 and facts["hidden"] == []
+    assert [(p["name"], p["bytes"]) for p in facts["params"]] == [("x", 8), ("y", 8), ("out", 8), ("n", 4)]
+
+
+def test_texts():
+    texts = compiled(vector_add()).texts
+    assert texts.keys() == {"laid-out", "llir", "ptx"} and ".visible .entry add(" in texts["ptx"]
+
+
+@needs_ptxas
+@pytest.mark.parametrize("arch", [80, 90, 100, 120])
+@pytest.mark.parametrize("name", ["softmax", "halves"])
+def test_cubins(name, arch):
+    kernel, _, args, constants = CASES[name]
+    code = NvidiaTarget(arch).compile(tile_ir(kernel, *args, **constants), Options())
+    assert code.binary.startswith(b"\x7fELF") and code.metadata["binary"] == "cubin"
+    assert 0 < code.metadata["registers"] <= 255
+    assert code.metadata["spill_bytes"] == 0 and code.metadata["advisories"] == []
+
+
+@needs_ptxas
+@pytest.mark.skipif(find_tool("nvdisasm") is None and find_tool("cuobjdump") is None, reason="no disassembler")
+def test_sass():
+    target = NvidiaTarget(90)
+    text = target.listing(target.compile(vector_add(), Options()), "sass")
+    assert "LDG.E" in text and "STG.E" in text
+
+
+def test_report_of_ptxas():
+    log = ("ptxas info    : 0 bytes gmem\nptxas info    : Function properties for k\n"
+           "    8 bytes stack frame, 12 bytes spill stores, 4 bytes spill loads\n"
+           "ptxas info    : Used 42 registers, used 1 barriers, 512 bytes smem\n"
+           "ptxas warning : (C7508) something is ignored\n")
+    found = read_log(b"", log)
+    assert (found.registers, found.spill_bytes, found.shared_bytes, found.advisories) == (42, 12, 512, ("C7508",))
+
+
+@triton.jit
+def transposes(x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out + i[:, None] * N + i[None, :], tl.trans(tl.load(x + i[:, None] * N + i[None, :])))
+
+
+def test_shared_memory_beyond_the_limit():
+    module = tile_ir(transposes, np.zeros(1, np.float64), np.zeros(1, np.float64), N=256)
+    with pytest.raises(OutOfResources, match="shared memory, Required: 524288, Hardware limit: 232448") as caught:
+        compiled(module, num_warps=8)
+    assert caught.value.required > caught.value.limit == 227 << 10
+
+
+@pytest.mark.parametrize("options, text", [(Options(num_warps=3), "num_warps is a power of two"),
+                                           (Options(num_warps=64), "num_warps is a power of two"),
+                                           (Options(num_ctas=2), "num_ctas=2")])
+def test_options_that_are_refused(options, text):
+    with pytest.raises(CompilationError, match=text):
+        NvidiaTarget(90, assemble=False).compile(vector_add(), options)

@@ -1,0 +1,122 @@
+"""Partial results of reductions and scans: values that may be absent, and how two are combined.
+
+A `Part` has one value for each operand and a flag that says whether it counts: True, False, or an i1 of each thread
+(padding is no part of a tile, and the first lane has nothing before it).  A region is never asked for an absent value's
+meaning: where one side is absent the other is the result.
+Tests: tests/lang and tests/conform, on the engine ptx.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tilewright.ir.node import Block
+from tilewright.targets.llvm.types import I1, I32, I64, Type, constant
+from tilewright.targets.llvm.types import Value as LlvmValue
+from tilewright.targets.nvidia.access import as_bits
+from tilewright.targets.nvidia.state import Kernel
+
+Flag = LlvmValue | bool
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Values, one an operand, that count where `flag`; no values where it is False."""
+
+    values: tuple[LlvmValue, ...]
+    flag: Flag = True
+
+
+NOTHING = Part((), False)
+
+
+def merge(kernel: Kernel, region: Block, left: Part, right: Part) -> Part:
+    """Both combined; the one that counts where only one does."""
+    if left.flag is False or right.flag is False:
+        return right if left.flag is False else left
+    both = kernel.combine(region, [*left.values, *right.values])
+    code = kernel.code
+    if left.flag is True and right.flag is True:
+        return Part(tuple(both))
+    if left.flag is True:
+        return Part(_select(kernel, right.flag, both, left.values))
+    if right.flag is True:
+        return Part(_select(kernel, left.flag, both, right.values))
+    assert not isinstance(left.flag, bool) and not isinstance(right.flag, bool)
+    one = _select(kernel, left.flag, left.values, right.values)
+    values = _select(kernel, code.op("and", left.flag, right.flag), both, one)
+    return Part(values, code.op("or", left.flag, right.flag))
+
+
+def merge_all(kernel: Kernel, region: Block, parts: Sequence[Part]) -> Part:
+    """A balanced tree over neighbours, which keep their order."""
+    parts = list(parts)
+    while len(parts) > 1:
+        pairs = [merge(kernel, region, a, b) for a, b in zip(parts[::2], parts[1::2], strict=False)]
+        parts = pairs + parts[len(pairs) * 2:]
+    return parts[0]
+
+
+def choose(kernel: Kernel, condition: LlvmValue, a: Part, b: Part) -> Part:
+    """`a` where the condition holds, else `b`."""
+    if not a.values or not b.values:
+        flag = condition if a.values else kernel.code.not_(condition)
+        some = a if a.values else b
+        return Part(some.values, _and(kernel, flag, some.flag))
+    values = _select(kernel, condition, a.values, b.values)
+    if a.flag is True and b.flag is True:
+        return Part(values)
+    return Part(values, kernel.code.select(condition, as_value(a.flag), as_value(b.flag)))
+
+
+def only_where(kernel: Kernel, condition: LlvmValue, part: Part) -> Part:
+    """`part` where the condition holds, nothing elsewhere."""
+    return Part(part.values, _and(kernel, condition, part.flag)) if part.values else part
+
+
+def _and(kernel: Kernel, condition: LlvmValue, flag: Flag) -> Flag:
+    if isinstance(flag, bool):
+        return condition if flag else False
+    return kernel.code.op("and", condition, flag)
+
+
+def as_value(flag: Flag) -> LlvmValue:
+    return constant(I1, int(flag)) if isinstance(flag, bool) else flag
+
+
+def _select(kernel: Kernel, flag: LlvmValue | bool, a: Sequence[LlvmValue],
+            b: Sequence[LlvmValue]) -> tuple[LlvmValue, ...]:
+    assert not isinstance(flag, bool)
+    return tuple(kernel.code.select(flag, x, y) for x, y in zip(a, b, strict=True))
+
+
+# --- from other lanes
+
+
+def shuffled(kernel: Kernel, instruction: str, part: Part, operand: int) -> Part:
+    """The part of another lane of the warp."""
+    lane = constant(I32, operand)
+    flag = part.flag if isinstance(part.flag, bool) else shuffle(kernel, instruction, part.flag, lane)
+    return Part(tuple(shuffle(kernel, instruction, v, lane) for v in part.values), flag)
+
+
+def shuffle(kernel: Kernel, instruction: str, value: LlvmValue, operand: LlvmValue) -> LlvmValue:
+    """A value of another lane: `shuffle_xor` with a mask, for example.  All lanes take part."""
+    code, t = kernel.code, value.type
+    bits = as_bits(kernel, value, Type("i8"))
+    if bits.type.bits == 64:
+        low, high = code.cast("trunc", bits, I32), code.cast("trunc", code.op("lshr", bits, constant(I64, 32)), I32)
+        low, high = (code.cast("zext", _shuffle32(kernel, instruction, v, operand), I64) for v in (low, high))
+        whole = code.op("or", low, code.op("shl", high, constant(I64, 32)))
+        return code.cast("inttoptr", whole, t) if t.element == "ptr" else code.bitcast(whole, t)
+    found = _shuffle32(kernel, instruction, code.cast("zext", bits, I32), operand)
+    if t == I1:
+        return code.icmp("ne", found, constant(I32, 0))
+    return code.bitcast(code.cast("trunc", found, t.as_int), t)
+
+
+def _shuffle32(kernel: Kernel, instruction: str, value: LlvmValue, operand: LlvmValue) -> LlvmValue:
+    clamp = 0 if instruction == "shuffle_up" else 31
+    args = [constant(I32, -1), value, operand, constant(I32, clamp)]
+    return kernel.code.machine(instruction, [I32], args)[0]

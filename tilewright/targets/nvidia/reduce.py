@@ -1,0 +1,155 @@
+"""Reductions: in registers, then between the lanes of a warp by shuffles, then between warps through shared memory.
+
+The result is in every thread that the slice of the operand's layout names, the same bits in all of them: where the
+region is not known to be commutative, the lower lane's value is the left one.  Padding takes no part.
+Before: a layout as `passes.special.reduce_layout` makes it.  Tests: tests/lang and tests/conform, on the engine ptx.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from tilewright.ir.layout_rules import layout_of
+from tilewright.ir.node import Block, Op
+from tilewright.ir.ops.table import Algebra
+from tilewright.ir.types import I1 as IR_I1
+from tilewright.ir.types import Element, Tile, element_of, shape_of
+from tilewright.layout import Layout, views
+from tilewright.layout.linear import LANE, REGISTER, WARP
+from tilewright.targets.llvm.types import I32, constant
+from tilewright.targets.llvm.types import Value as LlvmValue
+from tilewright.targets.nvidia.access import shared_address, shared_read, shared_write
+from tilewright.targets.nvidia.partial import Part, as_value, choose, merge, merge_all, shuffled
+from tilewright.targets.nvidia.state import Kernel
+
+_ALIGN = 16
+
+
+def reduce(kernel: Kernel, op: Op) -> None:
+    """A `reduce` of one or more tiles along an axis."""
+    layout, axis = layout_of(op.operands[0]), op.attrs["axis"]
+    region = op.regions[0]
+    kept = views.sliced(layout, axis, keep_registers=True)
+    parts: dict[int, list[Part]] = {}
+    for register in range(layout.size(REGISTER)):
+        part = part_of(kernel, op, layout, register)
+        parts.setdefault(kept(register=register), []).append(part)
+    result = views.sliced(layout, axis)
+    totals = [merge_all(kernel, region, parts[result(register=r)]) for r in range(result.size(REGISTER))]
+    lanes = [i for i, b in enumerate(layout.coordinate(axis).bases(LANE)) if b]
+    totals = [_across_lanes(kernel, region, total, lanes) for total in totals]
+    totals = _across_warps(kernel, op, totals, result)
+    for k, value in enumerate(op.results):
+        kernel.bind(value, [total.values[k] for total in totals])
+
+
+def part_of(kernel: Kernel, op: Op, layout: Layout, register: int) -> Part:
+    """The operands' elements in `register`; absent where it lies past the end of the axis."""
+    axis, shape = op.attrs["axis"], shape_of(op.operands[0].type)
+    values = tuple(kernel.registers(v)[register] for v in op.operands)
+    flag: LlvmValue | bool = True
+    for bound in layout.padding(shape):
+        if bound.dim == axis:
+            known = bound.test(register)
+            place = kernel.code.index(bound.coordinate, register)
+            flag = known if known is not None else kernel.code.icmp("ult", place, constant(I32, bound.limit))
+    return Part(values, flag) if flag is not False else Part((), False)
+
+
+def commutes(region: Block) -> bool:
+    """Whether exchanging the sides gives the same bits: one op of a commutative row on the two elements."""
+    if len(region.ops) != 2 or len(region.args) != 2:
+        return False
+    op, end = region.ops
+    return (bool(op.row.algebra & Algebra.COMMUTATIVE) and set(op.operands) == set(region.args)
+            and end.operands == op.results)
+
+
+def lane_flag(kernel: Kernel, bit: int) -> LlvmValue:
+    """Whether bit `bit` of the thread's number is set."""
+    code = kernel.code
+    return code.icmp("ne", code.op("and", code.tid, constant(I32, 1 << bit)), constant(I32, 0))
+
+
+def _across_lanes(kernel: Kernel, region: Block, total: Part, bits: Sequence[int]) -> Part:
+    for bit in bits:
+        other = shuffled(kernel, "shuffle_xor", total, 1 << bit)
+        if commutes(region):
+            total = merge(kernel, region, total, other)
+        else:
+            upper = lane_flag(kernel, bit)
+            total = merge(kernel, region, choose(kernel, upper, other, total), choose(kernel, upper, total, other))
+    return total
+
+
+def _across_warps(kernel: Kernel, op: Op, totals: list[Part], result: Layout) -> list[Part]:
+    """Every warp's totals to scratch; every thread combines those that it needs."""
+    axis = op.attrs["axis"]
+    along = layout_of(op.operands[0]).coordinate(axis).bases(WARP)
+    bits = [i for i, b in enumerate(along) if b]
+    if not bits:
+        return totals
+    exchange = Exchange(kernel, [element_of(v.type) for v in op.operands], result, bits,
+                        any(not isinstance(t.flag, bool) for t in totals))
+    exchange.write(totals)
+    parts = [[exchange.read(j, r) for j in range(1 << len(bits))] for r in range(len(totals))]
+    return [merge_all(kernel, op.regions[0], row) for row in parts]
+
+
+class Exchange:
+    """Partial results of warps in scratch: for each operand an array [warp along the axis, index beside it].
+
+    `beside` is the layout of the results; warp bits `bits` tell the warps along the axis apart, in order.
+    """
+
+    def __init__(self, kernel: Kernel, elements: Sequence[Element], beside: Layout, bits: Sequence[int],
+                 flagged: bool) -> None:
+        self._kernel, self._beside = kernel, beside
+        self._elements = [*elements, *([IR_I1] if flagged else [])]
+        self._flagged = flagged
+        self._rows = prod(beside.shape)
+        warps = list(beside.bases(WARP))
+        for k, bit in enumerate(bits):
+            warps[bit] = self._rows << k
+        self._layout = Layout((1 << len(bits), *beside.shape), tuple(
+            (name, tuple(warps) if name == WARP else bases) for name, bases in beside.inputs))
+        self._offsets: list[int] = []
+        size = 0
+        for element in self._elements:
+            self._offsets.append(size)
+            size += -(-(self._rows << len(bits)) * element.bytes // _ALIGN) * _ALIGN
+        self._base = kernel.scratch(size)
+
+    def _address(self, operand: int, index: LlvmValue) -> LlvmValue:
+        code = self._kernel.code
+        base = code.op("add", self._base, constant(I32, self._offsets[operand]))
+        return shared_address(self._kernel, base, index, self._elements[operand].bytes)
+
+    def write(self, parts: Sequence[Part]) -> None:
+        """All registers' parts, each once, and barriers around."""
+        kernel, free = self._kernel, self._layout.free()
+        owner = kernel.code.thread_flag(dict(free))
+        kernel.code.barrier()
+        for register, part in enumerate(parts):
+            index = kernel.code.index(self._layout, register)
+            values = [*part.values, *([as_value(part.flag)] if self._flagged else [])]
+            for k, v in enumerate(values):
+                shared_write(kernel, self._address(k, index), v, self._elements[k], owner)
+        kernel.code.barrier()
+
+    def read(self, warp: int, register: int) -> Part:
+        """The part of `register` from warp number `warp` along the axis."""
+        kernel = self._kernel
+        index = kernel.code.op("add", kernel.code.index(self._beside, register), constant(I32, warp * self._rows))
+        found = [shared_read(kernel, self._address(k, index), e) for k, e in enumerate(self._elements)]
+        return Part(tuple(found[:-1]), found[-1]) if self._flagged else Part(tuple(found))
+
+
+def map_elements(kernel: Kernel, op: Op) -> None:
+    """The region's results for each element."""
+    rows = [kernel.combine(op.regions[0], args)
+            for args in zip(*(kernel.registers(v) for v in op.operands), strict=True)]
+    for k, value in enumerate(op.results):
+        kernel.bind(value, [row[k] for row in rows])
+    assert all(isinstance(v.type, Tile) for v in op.results)

@@ -1,0 +1,101 @@
+"""Which registers of a thread go to memory in one access: runs of neighbours.
+
+The facts of the axis analysis say which addresses follow one another, are aligned, and have one mask bit.  What only
+the optimistic facts say is tested by each thread, in registers: the access then has a branch for runs, and one for what
+is sure.  Most of a test folds away: a part that is sure needs none, and one that a loop does not change is made before
+it.  Before: an access of laid-out IR.  Tests: tests/targets/nvidia/test_access.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from math import gcd
+
+from tilewright.analysis.axis import Axis
+from tilewright.analysis.axis_info import power_of_two_in
+from tilewright.ir.layout_rules import layout_of
+from tilewright.ir.node import Op
+from tilewright.ir.types import shape_of
+from tilewright.layout import Layout
+from tilewright.layout.linear import REGISTER
+from tilewright.targets.llvm.types import I64, constant
+from tilewright.targets.llvm.types import Value as LlvmValue
+from tilewright.targets.nvidia.passes.coalesce import element_bytes, order_of, vector_length
+from tilewright.targets.nvidia.state import Kernel
+
+Group = tuple[int, ...]
+
+
+def in_runs(kernel: Kernel, op: Op, access: Callable[[Sequence[Group]], Sequence[LlvmValue]]) -> Sequence[LlvmValue]:
+    """What `access` gives for the registers of each access of `op`; a branch of its own where they are only likely."""
+    sure, likely = list(groups(kernel, op, kernel.axis)), list(groups(kernel, op, kernel.likely_axis))
+    if len(likely) >= len(sure):
+        return access(sure)
+
+    def one_by_one() -> Sequence[LlvmValue]:
+        with kernel.afresh(op.operands):
+            return access(sure)
+
+    return kernel.code.branch(_are_runs(kernel, op, likely), lambda: access(likely), one_by_one)
+
+
+def groups(kernel: Kernel, op: Op, axis: Axis) -> Iterator[Group]:
+    """The registers of each access of a tile op, in the order of their addresses, by the facts of `axis`."""
+    layout, (dim, length) = layout_of(op.operands[0]), _longest(op, axis)
+    places = _register_bits(layout, dim, length)
+    taken = sum(1 << p for p in places)
+    for base in range(layout.size(REGISTER)):
+        if base & taken == 0:
+            yield tuple(base | sum(1 << p for i, p in enumerate(places) if j >> i & 1) for j in range(1 << len(places)))
+
+
+def _longest(op: Op, axis: Axis) -> tuple[int, int]:
+    """The dimension along which accesses run, and how many elements one may take."""
+    pointer, mask = op.operands[0], op.operand("mask")
+    fact, shape = axis.fact(pointer), shape_of(pointer.type)
+    dim = order_of(fact)[0]
+    length = vector_length(fact, dim, shape[dim], element_bytes(pointer.type))
+    if mask is not None:
+        length = gcd(length, power_of_two_in(axis.fact(mask).constancy[dim]) or length)
+    return dim, length
+
+
+def _register_bits(layout: Layout, dim: int, length: int) -> list[int]:
+    """The register bits that move by 1, 2, 4, ... along `dim`, up to `length` elements."""
+    along = layout.coordinate(dim)
+    stride = 1
+    for size in layout.shape[dim + 1:]:
+        stride *= size
+    places: list[int] = []
+    bases = layout.bases(REGISTER)
+    while 1 << len(places) < length and stride << len(places) in bases:
+        places.append(bases.index(stride << len(places)))
+    moved = [b for name, bs in along.inputs for i, b in enumerate(bs) if not (name == REGISTER and i in places)]
+    while places and any(b & ((1 << len(places)) - 1) for b in moved):
+        places.pop()        # other inputs share these bits: not a run of its own
+    return places
+
+
+def _are_runs(kernel: Kernel, op: Op, likely: Sequence[Group]) -> LlvmValue:
+    """Whether this thread's groups are what the optimistic facts say: neighbours, aligned as a whole, masked alike."""
+    code, pointer, mask = kernel.code, op.operands[0], op.operand("mask")
+    size, count = element_bytes(pointer.type), len(likely[0])
+    fact, dim = kernel.axis.fact(pointer), _longest(op, kernel.likely_axis)[0]
+    neighbours = fact.contiguity[dim] % count == 0
+    aligned = neighbours and fact.first_divisor(dim, count) % (count * size) == 0
+    alike = mask is None or kernel.axis.fact(mask).constancy[dim] % count == 0
+    result: LlvmValue | None = None
+    for group in likely:
+        first, *others = (code.cast("ptrtoint", kernel.registers(pointer)[r], I64) for r in group)
+        if not aligned:
+            inside = code.op("and", first, constant(I64, size * count - 1))
+            result = code.both(result, code.icmp("eq", inside, constant(I64, 0)))
+        for k, address in enumerate(others, 1):
+            if not neighbours:
+                # as a difference, in which what a loop changes cancels
+                result = code.both(result, code.icmp("eq", code.op("sub", address, first), constant(I64, k * size)))
+            if mask is not None and not alike:
+                a, b = (kernel.registers(mask)[r] for r in (group[0], group[k]))
+                result = code.both(result, code.icmp("eq", a, b))
+    assert result is not None
+    return result

@@ -1,0 +1,132 @@
+"""Rows for which a GPU has instructions that no other machine has: rules on registers, in front of the general ones.
+
+Each stays within the row's bound: div.full and ex2.approx are right to 2 ulp in f32, sqrt.approx to 1, rsqrt.approx to
+2**-22.9 (PTX ISA 9.7.3); exp and exp2 reduce their argument first, and ex2.approx errs by at most 1 ulp on [0, 1).
+Before: values in register form.  Tests: tests/targets/nvidia/test_special.py, tests/conform.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from tilewright.ir.node import Op
+from tilewright.ir.ops.attributes import Rounding
+from tilewright.ir.ops.rules import scalar_element
+from tilewright.ir.types import F16, F32, Scalar
+from tilewright.targets.llvm import convert
+from tilewright.targets.llvm.elementwise import rule_of
+from tilewright.targets.llvm.types import FLOAT, I8, I16, I32, Type, Value, constant
+from tilewright.targets.nvidia.emit.code import Code
+
+Rule = Callable[[Code, Op, Sequence[Value]], Value]
+
+_LOG2E = 1.4426950408889634
+_LOG2E_HIGH = 1.4426950216293335        # as a float; with the rest the product is right to 2**-48
+_STEPS = 252                            # powers of two from 2**-126 to 2**126
+_COUNTER = 12582913.0                   # 1.5 * 2**23 + 1: behind it a float counts by ones, its low bits are the count
+_HALF2 = Type("half", 2)
+
+
+def _single(rule: Rule) -> Rule:
+    """`rule` for f32, the general one for other types."""
+    def choose(code: Code, op: Op, args: Sequence[Value]) -> Value:
+        wide = scalar_element(op.operands[0].type) == F32
+        return rule(code, op, args) if wide else rule_of(op)(code, op, args)
+
+    return choose
+
+
+def _instruction(name: str) -> Rule:
+    return _single(lambda code, op, args: code.machine(name, [FLOAT], args)[0])
+
+
+def _power_of_two(code: Code, count: Value, rest: Callable[[Value], Value]) -> Value:
+    """2**(t) for t = n + f with a whole n in -126 .. 126: ex2(f) * 2**n, where `rest` gives f from n.
+
+    `count` is t / 252 + 1/2, limited to 0 .. 1 (a NaN gives 0).  Beyond the range of n the rest is outside of [0, 1)
+    and ex2 overflows or underflows by itself; a NaN comes through the rest.
+    """
+    counted = code.machine("fma.rm", [FLOAT], [count, _float(_STEPS), _float(_COUNTER)])[0]
+    whole = code.op("fadd", counted, _float(-(_COUNTER + _STEPS // 2)))
+    power = code.bitcast(code.op("shl", code.bitcast(counted, I32), constant(I32, 23)), FLOAT)
+    return code.op("fmul", code.machine("ex2", [FLOAT], [rest(whole)])[0], power)
+
+
+def _float(value: float) -> Value:
+    """The float nearest to `value`."""
+    return constant(FLOAT, float(np.float32(value)))
+
+
+def _exp(code: Code, op: Op, args: Sequence[Value]) -> Value:
+    (x,) = args
+    count = code.machine("fma.sat", [FLOAT], [x, _float(_LOG2E / _STEPS), _float(0.5)])[0]
+
+    def rest(whole: Value) -> Value:
+        high = code.fma(x, _float(_LOG2E_HIGH), code.fneg(whole))
+        return code.fma(x, _float(_LOG2E - _LOG2E_HIGH), high)
+
+    return _power_of_two(code, count, rest)
+
+
+def _exp2(code: Code, op: Op, args: Sequence[Value]) -> Value:
+    (x,) = args
+    count = code.machine("fma.sat", [FLOAT], [x, _float(1 / _STEPS), _float(0.5)])[0]
+    return _power_of_two(code, count, lambda whole: code.op("fsub", x, whole))
+
+
+def _extremum(code: Code, op: Op, args: Sequence[Value]) -> Value:
+    """-0 < +0, and NaN as the row says: that is what the instructions do."""
+    element = scalar_element(op.operands[0].type)
+    if element.bits > F32.bits:
+        return rule_of(op)(code, op, args)
+    given = [convert.widen(code, a, element) for a in args]
+    return convert.narrow(code, code.machine(op.name, [FLOAT], given)[0], element)
+
+
+# --- division of many numbers by one
+
+SHARED = 3          # from so many on, one reciprocal and products are less than quotients
+_FAR = 2.0**64      # beyond it, and below its inverse, the divisor is scaled: its reciprocal might be subnormal
+
+
+def quotients(code: Code, dividends: Sequence[Value], divisor: Value) -> list[Value]:
+    """x / divisor for each x, in f32, within 2 ulp: (x * (1 / (divisor * s))) * s for a power of two s, mostly 1."""
+    size = code.unary_intrinsic("fabs", divisor)
+    large, small = code.fcmp("ogt", size, _float(_FAR)), code.fcmp("olt", size, _float(1 / _FAR))
+    scale = code.select(large, _float(1 / _FAR), code.select(small, _float(_FAR), _float(1.0)))
+    inverse = code.machine("div.full", [FLOAT], [_float(1.0), code.op("fmul", divisor, scale)])[0]
+    return [code.op("fmul", code.op("fmul", x, inverse), scale) for x in dividends]
+
+
+# --- eight-bit floats, where the hardware converts them (capability 8.9 and newer)
+
+
+def _convert(code: Code, op: Op, args: Sequence[Value]) -> Value:
+    source, target = scalar_element(op.operands[0].type), scalar_element(op.results[0].type)
+    toward_zero = op.attrs.get("rounding") is Rounding.RTZ
+    if code.has_fp8 and not toward_zero and source.bits < 64:
+        if target.bits == 8 and target.is_float:
+            return _to_eight_bits(code, convert.widen(code, args[0], source), target)
+        if source.bits == 8 and target.bits < 64:
+            return convert.convert_float(code, _from_eight_bits(code, args[0], source), F16, target)
+    return rule_of(op)(code, op, args)
+
+
+def _to_eight_bits(code: Code, x: Value, target: Scalar) -> Value:
+    pair = code.machine(f"cvt.{target}", [I16], [_float(0.0), x])[0]        # the second operand is the low half
+    return code.cast("trunc", pair, I8)
+
+
+def _from_eight_bits(code: Code, x: Value, source: Scalar) -> Value:
+    """As f16, which holds every value."""
+    pair = code.machine(f"cvt.from.{source}", [I32], [code.cast("zext", x, I16)])[0]
+    return code.extract(code.bitcast(pair, _HALF2), 0)
+
+
+RULES: Mapping[str, Rule] = {
+    "exp": _single(_exp), "exp2": _single(_exp2), "div_f": _instruction("div.full"), "sqrt": _instruction("sqrt"),
+    "rsqrt": _instruction("rsqrt"), **dict.fromkeys(("max_f", "min_f", "max_nan_f", "min_nan_f"), _extremum),
+    "fp_trunc": _convert, "fp_ext": _convert,
+}

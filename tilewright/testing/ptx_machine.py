@@ -1,0 +1,98 @@
+"""The engine `ptx`: a kernel compiled for an NVIDIA GPU, its PTX executed by the PTX machine.  No GPU is needed.
+
+What the machine finds wrong (races, accesses out of bounds, deadlocks) is raised as it is; failed assertions, prints
+and accesses become what the other engines raise and print.  Tests: tests/testing/test_engines.py, tests/lang.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.compile import finish, lower
+from tilewright.diagnostics import KernelAssertionError, Location, render
+from tilewright.runtime.arguments import Pointer
+from tilewright.runtime.grid import normalise
+from tilewright.runtime.jit import JITFunction
+from tilewright.runtime.launch import check_on_host, check_writable, facts_of
+from tilewright.targets.base import CodeObject
+from tilewright.targets.nvidia import NvidiaTarget
+from tilewright.targets.nvidia import ptx as machine
+
+TARGET = NvidiaTarget(90, assemble=False)
+_STATUS_WORDS = 4
+_WORD = 4
+
+Array = np.ndarray[Any, Any]
+
+
+def run(kernel: JITFunction, grid: Any, args: Sequence[Any], kwargs: Mapping[str, Any],
+        target: NvidiaTarget = TARGET, write: Callable[[str], object] | None = None, seed: int = 0) -> CodeObject:
+    """Launch on the PTX machine; `write` receives what the kernel prints.  Gives the code that ran."""
+    values, given = kernel.bind(args, kwargs)
+    split = kernel.specializer.split(values)
+    sizes = normalise(kernel.__name__, grid, dict(zip(kernel.arg_names, values, strict=True)))
+    names = kernel.slot_names(split)
+    check_on_host(kernel.__name__, names, split.pointers)
+    signature = kernel.specializer.signature(split.atoms, values, False, False)
+    lowered = lower(kernel, signature, kernel.options(given))
+    check_writable(kernel.__name__, names, split.pointers, lowered.written)
+    facts = facts_of(split.pointers, lowered.written)
+    code = finish(lowered.with_facts(facts.disjoint, facts.wide), target)
+    pointers = dict(split.pointers)
+    patterns = [_pointer(pointers[k]) if k in pointers else pattern for k, pattern in enumerate(split.slots)]
+    launch(code, sizes, patterns, write, seed)
+    return code
+
+
+def _pointer(pointer: Pointer) -> machine.Pointer:
+    """The bytes that a tensor reaches, and the place in them to which it points."""
+    buffer = (ctypes.c_ubyte * (pointer.high - pointer.low)).from_address(pointer.low)
+    data = np.frombuffer(memoryview(buffer), np.uint8)
+    data.flags.writeable = pointer.writable
+    return machine.Pointer(data, pointer.address - pointer.low)
+
+
+def _in_whole_words(argument: Any) -> Any:
+    """An array with the bytes around it that share its first and last word of 4 bytes, as in a GPU's allocations."""
+    array, offset = (argument.array, argument.offset) if isinstance(argument, machine.Pointer) else (argument, 0)
+    if not isinstance(array, np.ndarray):
+        return argument
+    low, high = np.lib.array_utils.byte_bounds(array)
+    start, end = low & -_WORD, -(-high // _WORD) * _WORD
+    data = np.frombuffer(memoryview((ctypes.c_ubyte * (end - start)).from_address(start)), np.uint8)
+    data.flags.writeable = array.flags.writeable
+    return machine.Pointer(data, array.ctypes.data + offset - start)
+
+
+def launch(code: CodeObject, grid: Sequence[int], arguments: Sequence[Any],
+           write: Callable[[str], object] | None = None, seed: int = 0) -> machine.Result:
+    """Run compiled code; arguments are arrays, machine pointers, or the bits of numbers."""
+    facts = code.metadata
+    if facts["whole_words"]:
+        arguments = [_in_whole_words(a) for a in arguments]
+    given = [a if not isinstance(a, int) else a & ((1 << 8 * p["bytes"]) - 1)
+             for a, p in zip(arguments, facts["params"], strict=True)]
+    status = np.zeros(_STATUS_WORDS, np.int64)
+    hidden: list[Any] = [status for name in facts["hidden"] if name == "status"]
+    result = machine.run(code.texts["ptx"], facts["entry"], grid, facts["threads"], [*given, *hidden],
+                         shared_bytes=facts["shared"], seed=seed)
+    (sys.stdout.write if write is None else write)(result.printed)
+    if status[0]:
+        failed = facts["asserts"][int(status[0]) - 1]
+        program = tuple(int(n) for n in status[1:])
+        message = f"device assertion failed in program {program}: {failed['message']}"
+        raise KernelAssertionError(render(message, location_of(failed["location"])))
+    return result
+
+
+def location_of(record: Mapping[str, Any] | None) -> Location | None:
+    """A location from the metadata."""
+    if record is None:
+        return None
+    return Location(**{**record, "caller": location_of(record["caller"])})
+
