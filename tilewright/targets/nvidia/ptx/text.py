@@ -275,6 +275,8 @@ class _Parser:
         return first
 
     def _named(self, word: str) -> Operand:
+        if not (word[0].isalpha() or word[0] in "_%$."):
+            raise self.tokens.error(f"{word!r} stands where an operand belongs")
         if word == "_":
             return Sink()
         if _SPECIAL.match(word):
@@ -296,7 +298,8 @@ class _Parser:
         items: list[Operand] = []
         while not self.tokens.accept(end):
             items.append(self._operand())
-            self.tokens.accept(",")
+            if not self.tokens.accept(",") and self.tokens.peek() != end:
+                raise self.tokens.error(f"{self.tokens.peek()!r} stands where ',' or {end!r} belongs")
         return tuple(items)
 
     def _address(self) -> Operand:
