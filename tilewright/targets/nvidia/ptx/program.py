@@ -56,6 +56,7 @@ class Program:
     joins: dict[int, int | None] = field(default_factory=dict)
     suspects: set[str] = field(default_factory=set)
     uses: list[tuple[list[str], list[str]]] = field(default_factory=list)     # registers written, and read
+    compared: set[Address] = field(default_factory=set)      # where a compare-and-swap is made
     lines: tuple[str, ...] = ()
 
     def target(self, name: str) -> int:
@@ -94,6 +95,8 @@ def decode(text: str, kernel: str = "") -> Program:
     for instruction in program.code:
         row_of(instruction, program.text(instruction.line))
     program.uses = [written_and_read(instruction) for instruction in program.code]
+    program.compared = {o for i in program.code if i.family == "atom" and "cas" in i.parts
+                        for o in i.operands if isinstance(o, Address)}
     _find_blocks(program)
     program.suspects = _maybe_unwritten(program)
     return program
