@@ -22,11 +22,12 @@ TOP = 2            # how deep blocks may nest below the kernel's own
 class Maker(Expressions):
     """Grows one program."""
 
-    def __init__(self, seed: int, statements: int = 6) -> None:
+    def __init__(self, seed: int, statements: int = 6, crowded: bool = True) -> None:
         self.seed = seed
         self.random = random.Random(seed)
         self.fresh = 0
         self.statements = statements
+        self.crowded = crowded
         a, b, c = (self.choose(SIZES) for _ in range(3))
         while a * b * c > 600:
             c = self.choose(SIZES[:6])
@@ -141,7 +142,14 @@ class Maker(Expressions):
         """A loop whose variables are exchanged or moved about at the end of each round."""
         shape = self.choose([s for s in self.shapes if len(s) == 1] + [(n, n) for n in self.sides])
         kind, (a, b), index = Kind(self.choose(self.dtypes), shape), (self.name("v"), self.name("v")), self.name("i")
-        starts = [Stmt(f"{a} = {{0}}", (self.expr(kind, 2),)),
+        tiles = [(n, k) for n, k in self.variables.items()
+                 if k.shape and (len(k.shape) == 1 or k.shape[:1] == k.shape[1:])]
+        if tiles and self.chance(0.5):      # one that is needed afterwards as well
+            old, kind = self.choose(tiles)
+            shape, first = kind.shape, Stmt(f"{a} = {old}")
+        else:
+            first = Stmt(f"{a} = {{0}}", (self.expr(kind, 2),))
+        starts = [first,
                   Stmt(f"{b} = {a}") if self.chance(0.4) else Stmt(f"{b} = {{0}}", (self.expr(kind, 2),))]
         self.variables[a] = self.variables[b] = kind
         self.locked.add(index)
@@ -234,7 +242,7 @@ class Maker(Expressions):
         kind, mask, name = Kind(dtype, shape), Kind("i1", shape), self.name("v")
         value = self.expr(kind, 2)
         place = f"{buffer} + pid * {self.per_program} + "
-        where = self.crowded_places(shape) if self.chance(0.25) else self.places(shape)
+        where = self.crowded_places(shape) if self.chance(0.25) and self.crowded else self.places(shape)
         store = Stmt(f"tl.store({place}{where}, {{0}}, mask={{1}})",
                      (value, self.constant(mask) if self.chance(0.2) else self.expr(mask, 2)))
         load = Stmt(f"{name} = tl.load({place}{self.places(shape)})")
@@ -307,6 +315,6 @@ def _storage(dtype):
     return {"i1": "i8", "bf16": "fp32"}.get(dtype, dtype)
 
 
-def generate(seed: int, statements: int = 6) -> Program:
-    """The program of a seed."""
-    return Maker(seed, statements).program()
+def generate(seed: int, statements: int = 6, crowded: bool = True) -> Program:
+    """The program of a seed; `crowded`: with stores of several elements to one place, which GPUs do in any order."""
+    return Maker(seed, statements, crowded).program()

@@ -37,6 +37,9 @@ os.environ["TILEWRIGHT_DISK_CACHE"] = "0"
 PASSES, ANALYSIS = "tilewright.passes.", "tilewright.analysis."
 CPU, LLVM = "tilewright.targets.cpu.", "tilewright.targets.llvm."
 SUITES = {PASSES: ["tests/passes", "tests/conform/test_random.py"], ANALYSIS: ["tests/analysis", "tests/passes"],
+          CPU + "panels": ["tests/targets/cpu/test_panels.py"],
+          CPU + "state": ["tests/conform", "tests/targets/cpu/test_panels.py"],
+          CPU + "elements": ["tests/lang/test_values_loops_of_elements.py"],
           CPU: ["tests/conform"], LLVM: ["tests/conform"]}
 
 
@@ -161,7 +164,8 @@ MUTANTS = (
     _code("order-injective", CPU + "aliasing", "Aliases.injective", "step <= reach", "step < 0"),
     _code("loop-trips", CPU + "control", "_trips", 'code.op("sub", up, one)', "up"),
     _code("loop-swap", CPU + "control", "assign", "_reads_elsewhere(walker, value, targets)", "False"),
-    _code("loop-start", CPU + "control", "Carried._start", "inits.count(value) == 1", "True"),
+    _code("loop-start", CPU + "control", "Carried._start", "walker.plan.last_use(value, place.block) <= place.index",
+          "True"),
     _code("scratch-release", CPU + "plan", "Plan.last_use", "max(last, self.places[outer].index)", "last"),
     _code("scratch-take", CPU + "state", "Scratch.take", "[(start + size, end)]", "[(start + 64, end)]"),
     _code("nest-tails", CPU + "nest", "tail_pieces", "start += piece", "start += piece + (piece == 2)"),
@@ -175,7 +179,7 @@ MUTANTS = (
     _entry("atomic-maximum", CPU + "atomic", "_NATIVE", Rmw.MAX_S, "umax"),
     _code("atomic-mask", CPU + "atomic", "_guarded", "if on is None:", "if True:"),
     # the CPU: reductions, scans, products
-    _code("reduce-halves", CPU + "reduce", "_Reduction._horizontal", "range(half, width)", "range(half)"),
+    _code("reduce-halves", CPU + "reduce", "_Reduction._horizontal", "range(left, 2 * left)", "range(left)"),
     _code("reduce-tail", CPU + "reduce", "_Reduction._along", "else self._combine(1, total, part)", "else part"),
     _code("reduce-columns", CPU + "reduce", "_Reduction._columns", "moving(i, first, 1, size)",
           "moving(i, 0, 1, size)"),
@@ -183,6 +187,12 @@ MUTANTS = (
     _code("scan-reverse", CPU + "scan", "_Scan._place", 'if self.op.attrs["reverse"]', "if False"),
     _code("scan-tail", CPU + "scan", "_Scan._along", "fixed(start, piece), piece, total)",
           "fixed(start, piece), piece, None)"),
+    _code("panel-key", CPU + "panels", "_key", "if not walker.code.is_outermost(scalar):", "if False:"),
+    _code("panel-memory", CPU + "panels", "_reads_constant_memory", "return not any(", "return True or not any("),
+    _code("panel-scratch", CPU + "state", "Scratch.take_apart", "start = self.size", "return self.take(size)"),
+    _code("elements-for", CPU + "elements", "_Function._for", "code.select(on[0], a, b)", "a"),
+    _code("elements-left", CPU + "elements", "_Function._while", "code.select(inside, e.full(new), was)",
+          "e.full(new)"),
     _code("dot-accumulator", CPU + "dot", "_accumulator",
           "plan.last_use(acc, place.block) <= place.index and acc not in op.operands[:2]", "True"),
     # the CPU: elementwise rules

@@ -20,6 +20,13 @@ def test_engines_agree(seed):
     assert not verdict.fails, f"{verdict}\n{program.source()}"
 
 
+@pytest.mark.parametrize("seed", range(100, 104))
+def test_a_gpu_agrees(seed):
+    program = generate(seed, statements=4, crowded=False)
+    verdict = check(program, ("batched", "ptx"))
+    assert not verdict.fails, f"{verdict}\n{program.source()}"
+
+
 def test_the_same_seed_is_the_same_kernel():
     assert generate(5).source() == generate(5).source() != generate(6).source()
 

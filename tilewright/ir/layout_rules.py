@@ -70,8 +70,9 @@ def _operands(op: Op) -> None:
         _expect("an operand", v, layout_of(op.operands[0]))
 
 
-def _dot(op: Op) -> None:
-    _expect("the result", op.results[0], layout_of(op.operands[2]))
+def _like(index: int) -> Rule:
+    """The result has the layout of one operand."""
+    return lambda op: _expect("the result", op.results[0], layout_of(op.operands[index]))
 
 
 def _reduce(op: Op) -> None:
@@ -128,5 +129,5 @@ _RULES: Mapping[str, Rule] = {
     "broadcast": _broadcast,
     "reshape": _reshape,
     "join": _join,
-    "histogram": _operands, "dot": _dot,
+    "histogram": _operands, "dot": _like(2), "gather": _like(1),
 }

@@ -2,7 +2,7 @@
 
 from tilewright.ir.ops import TABLE, Stage
 from tilewright.targets.llvm import elementwise as shared
-from tilewright.targets.nvidia import elementwise
+from tilewright.targets.nvidia import special
 from tilewright.targets.nvidia.generate import HANDLERS, REFUSALS
 
 REMOVED = {"call"}      # by the pass `inline`
@@ -12,7 +12,7 @@ def without_a_rule():
     """The rows that can reach code generation and have neither a rule nor a refusal."""
     lowered = {*HANDLERS, *REFUSALS, *REMOVED}
     return sorted(name for name, row in TABLE.items() if name not in lowered and not (
-        row.elementwise and (row.template or name in shared.RULES or name in elementwise.RULES
+        row.elementwise and (row.template or name in shared.RULES or name in special.RULES
                              or name in shared.BY_ADDRESS)))
 
 
@@ -23,7 +23,7 @@ def test_every_row_has_a_rule_or_a_reason():
 
 
 def test_rules_are_of_rows_that_exist():
-    assert {*HANDLERS, *REFUSALS, *elementwise.RULES} <= set(TABLE)
+    assert {*HANDLERS, *REFUSALS, *special.RULES} <= set(TABLE)
     assert not set(HANDLERS) & set(REFUSALS)
 
 

@@ -119,13 +119,35 @@ def from_bits(kernel: Kernel, bits: LlvmValue, element: Element) -> LlvmValue:
 # --- loads
 
 
+def _scalar(kernel: Kernel, op: Op) -> LlvmValue:
+    """A scalar, the same in all threads.
+
+    Where another program may change it meanwhile and control flow may depend on it, one thread reads for all: if
+    threads read different values they would go different ways, and wait for one another for ever.
+    """
+    mask, other = op.operand("mask"), op.operand("other")
+    guard = None if mask is None else kernel.scalar(mask)
+    may_differ = kernel.branches and not reads_only(kernel, op)
+    if may_differ:
+        guard = kernel.code.both(kernel.code.is_first_thread(), guard)
+    (found,) = _read(kernel, op, kernel.scalar(op.operands[0]), guard,
+                     None if other is None else [kernel.scalar(other)], 1)
+    return from_first_thread(kernel, found, element_of(op.result.type)) if may_differ else found
+
+
+def from_first_thread(kernel: Kernel, value: LlvmValue, element: Element) -> LlvmValue:
+    """What the first thread holds, in all threads."""
+    base = kernel.scratch(element.bytes)
+    kernel.code.barrier()
+    shared_write(kernel, base, value, element, kernel.code.is_first_thread())
+    kernel.code.barrier()
+    return shared_read(kernel, base, element)
+
+
 def load(kernel: Kernel, op: Op) -> None:
     """A `load` of a tile or a scalar."""
     if not isinstance(op.result.type, Tile):
-        mask, other = op.operand("mask"), op.operand("other")
-        found = _read(kernel, op, kernel.scalar(op.operands[0]), None if mask is None else kernel.scalar(mask),
-                      None if other is None else [kernel.scalar(other)], 1)
-        kernel.bind(op.result, found)
+        kernel.bind(op.result, (_scalar(kernel, op),))
         return
     tile, layout, mask, other = op.result.type, layout_of(op.result), op.operand("mask"), op.operand("other")
 

@@ -19,7 +19,7 @@ from tilewright.diagnostics import Location
 from tilewright.ir.layout_rules import layout_of
 from tilewright.ir.node import Block, Module, Op, Value
 from tilewright.ir.types import Tile
-from tilewright.ir.walk import defining_ops
+from tilewright.ir.walk import defining_ops, ops_in
 from tilewright.layout import Layout
 from tilewright.layout.linear import REGISTER
 from tilewright.targets.llvm.types import I32, I64, constant, integer_value
@@ -66,6 +66,7 @@ class Kernel:
         self.likely_axis = Axis(module, ranges=self.axis.ranges, optimistic=True)
         self.alias = Alias(module)
         self.indices = index_values(module)
+        self.branches = any(op.name in ("for", "while", "if") for op in ops_in(module.entry.body))
         self.written: frozenset[Value] = frozenset()
         self.uses: Mapping[Value, int] | None = None
         self.messages = Messages()

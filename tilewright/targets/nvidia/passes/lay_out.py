@@ -113,7 +113,7 @@ class _Rebuild:
             return homes.of(op.result)
         if op.name == "histogram":
             return homes.of(op.operands[0])
-        if op.name == "dot" and index == 2:
+        if (op.name, index) in (("dot", 2), ("gather", 1)):
             return homes.of(op.result)
         return homes.of(value)
 

@@ -134,16 +134,20 @@ def load(instruction: Instruction, bind: Binding) -> Step:
     memory, address = memory_of(instruction, bind, operand), bind.address(operand)
     item = 16 if type == "b128" else DTYPE[type].itemsize
     puts = [bind.put_rows(t, type) for t in targets]
-    strong = any(p in _STRONG for p in parts)
+    # LLVM opens a loop of compare-and-swaps with a plain load of the same place; a stale value only costs a turn
+    strong = any(p in _STRONG for p in parts) or operand in bind.cta.program.compared
     ids, line, cta = bind.cta.ids, instruction.line, bind.cta
     counted = cta.launch.checks.memory_counters
     dtype, count = DTYPE.get(type, np.dtype(np.uint64)), len(targets)
     ordered = ordering.after_load(instruction, bind) if strong else None
+    read_only = "nc" in parts and cta.launch.checks.races
 
     def step(on: Mask) -> None:
         where, who = (address(), ids) if on is None else (address()[on], ids[on])
         if counted:
             count_access(cta.launch.counters, memory.space, "load", where, item * count, who, line)
+        if read_only:
+            cta.launch.memory.check_never_written(where, item * count, who)
         rows = memory.read(where, who, item, count, strong)
         if item == 16:
             puts[0](rows, on)

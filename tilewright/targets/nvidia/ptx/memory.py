@@ -174,6 +174,17 @@ class GlobalMemory:
         if self.checks.races and region.writable:
             self._track(region).read(offset, size, threads, self, strong)
 
+    def check_never_written(self, address: Array, size: int, threads: Array) -> None:
+        """ld.global.nc is for memory that the whole kernel only reads (PTX ISA 9.7.9.9).  Raises `Fault`."""
+        for region, lanes in self._parts(address, size, threads, "a load"):
+            if region.tracker is None or not region.changed:
+                continue
+            cells, who = region.tracker.cells_of(address[lanes] - region.base, size, threads[lanes])
+            written = region.tracker.written[cells] != 0
+            if written.any():
+                raise Fault("race", f"a read-only load (ld.global.nc) of {region.name}, where this kernel has written",
+                            (int(who[np.flatnonzero(written)[0]]),))
+
     def _track(self, region: Region) -> Region:
         if region.tracker is None:
             assert self.clocks is not None
