@@ -100,7 +100,9 @@ class NvidiaTarget(Target):
         with NO_FORK:
             from tilewright.targets.nvidia.passes.lay_out import lay_out
             from tilewright.targets.nvidia.passes.order import order
-        return order(lay_out(module, options.num_warps, self.capability))
+            from tilewright.targets.nvidia.passes.pipeline import pipeline
+        module = lay_out(module, options.num_warps, self.capability)
+        return order(pipeline(module, options.num_stages, options.num_warps, self.capability))
 
     def compile(self, module: Module, options: Options) -> CodeObject:
         with NO_FORK:

@@ -67,7 +67,7 @@ class _Parser:
         self.scopes: list[_Scope] = []
         self.scope_count = 0
         self.function = Function("", False)
-        self.places: list[tuple[int, ...]] = []     # of each instruction: file, line, column and the call site's
+        self.plain: dict[str, Operand] = {}         # words that mean one register in the whole function
 
     # ---- the module
     def module(self) -> Module:
@@ -130,6 +130,7 @@ class _Parser:
         self.tokens.expect("{")
         self.scopes = [_Scope(0)]
         self.scope_count = 0
+        self.plain = {}
         self.functions[function.name] = function
         while self.scopes:
             self._statement()
@@ -251,6 +252,10 @@ class _Parser:
     def _operand(self) -> Operand:
         tokens = self.tokens
         word = tokens.next()
+        outermost = len(self.scopes) == 1
+        known = self.plain.get(word) if outermost else None
+        if known is not None and tokens.peek() != "|":
+            return known
         if word == "[":
             return self._address()
         if word == "{":
@@ -265,6 +270,8 @@ class _Parser:
         first = self._named(word)
         if tokens.accept("|"):
             return Pair(first, self._named(tokens.next()))
+        if outermost and isinstance(first, Register | Special):
+            self.plain[word] = first
         return first
 
     def _named(self, word: str) -> Operand:
