@@ -92,7 +92,7 @@ TABLE.add(OpRow("shared_alloc", (), _infer_alloc, _on_a_gpu, "the address of `co
 _COPIED = (Operand("pointer"), Operand("address"), Operand("guard"), Operand("mask", optional=True))
 TABLE.add(OpRow("async_copy", _COPIED, _infer_copy, _on_a_gpu,
                 "begin to copy a tile to shared memory where `guard`; zero where not `mask`", "PTX ISA cp.async",
-                attributes=(_MEMORY,), effects=Effect.READS | Effect.ORDERS, stages=_GPU))
+                attributes=(_MEMORY,), effects=Effect.READS, stages=_GPU))
 TABLE.add(OpRow("async_commit", (), _infer_barrier, _on_a_gpu, "the copies begun since the last one become a group",
                 "PTX ISA cp.async.commit_group", effects=Effect.ORDERS, stages=_GPU))
 TABLE.add(OpRow("async_wait", (), _infer_barrier, _on_a_gpu, "wait until at most `pending` groups of this thread are "
