@@ -10,12 +10,14 @@ import ctypes
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from tilewright.compile import finish, lower
 from tilewright.diagnostics import BadAccess, KernelAssertionError, Location, OutOfBoundsError, render
+from tilewright.ir.types import Scalar
 from tilewright.runtime.arguments import Pointer
 from tilewright.runtime.grid import normalise
 from tilewright.runtime.jit import JITFunction
@@ -27,7 +29,9 @@ from tilewright.targets.nvidia import ptx as machine
 TARGET = NvidiaTarget(90, assemble=False)
 _STATUS_WORDS = 4
 _WORD = 4
-_OUTSIDE = re.compile(r"a (\w+) of (\d+) bytes at byte (-?\d+) of the array of \w+_param_(\d+), which has (\d+) bytes")
+_POINTER = 8        # bytes
+_ELEMENT = re.compile(r"ptr<(?:const )?(\w+)>")
+_OUTSIDE = re.compile(r"a (\w+) of \d+ bytes at byte (-?\d+) of the array of \w+_param_(\d+), which has (\d+) bytes")
 
 Array = np.ndarray[Any, Any]
 
@@ -41,7 +45,7 @@ def run(kernel: JITFunction, grid: Any, args: Sequence[Any], kwargs: Mapping[str
     names = kernel.slot_names(split)
     check_on_host(kernel.__name__, names, split.pointers)
     signature = kernel.specializer.signature(split.atoms, values, False, False)
-    lowered = lower(kernel, signature, kernel.options(given))
+    lowered = lower(kernel, signature, replace(kernel.options(given), line_info=True))     # for faults
     check_writable(kernel.__name__, names, split.pointers, lowered.written)
     facts = facts_of(split.pointers, lowered.written)
     code = finish(lowered.with_facts(facts.disjoint, facts.wide), target)
@@ -100,9 +104,12 @@ def _out_of_bounds(fault: machine.Fault, facts: Mapping[str, Any]) -> OutOfBound
     found = _OUTSIDE.search(fault.message)
     if found is None or fault.cta is None:
         return None
-    access, size, at, number, end = found[1], int(found[2]), int(found[3]), int(found[4]), int(found[5])
+    access, (at, number, end) = found[1], map(int, found.group(2, 3, 4))
     parameter = facts["params"][number]
-    bad = BadAccess(access, parameter["name"], size, at, 0, 0, end)
+    size = _ELEMENT.fullmatch(parameter["type"])
+    element_bytes = Scalar(size[1]).bytes if size is not None else _POINTER
+    first = end - end % element_bytes if 0 <= at < end else at      # of a vector the first element that is outside
+    bad = BadAccess(access, parameter["name"], element_bytes, first, 0, 0, end)
     return OutOfBoundsError(bad, facts["name"], fault.cta, fault.location)
 
 

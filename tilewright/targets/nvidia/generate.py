@@ -20,6 +20,7 @@ from tilewright.ir.types import Element, Pointer, element_of
 from tilewright.ir.walk import ops_in
 from tilewright.targets.llvm import convert
 from tilewright.targets.llvm.isa import Isa
+from tilewright.targets.llvm.lines import LineTable
 from tilewright.targets.llvm.text import ModuleWriter
 from tilewright.targets.llvm.types import I64, Type, constant, zero
 from tilewright.targets.nvidia import (
@@ -103,8 +104,11 @@ def entry_symbol(name: str) -> str:
     return re.sub(r"\W", "_", name, flags=re.ASCII)
 
 
-def generate(module: Module, capability: Capability, num_warps: int) -> Generated:
-    """LLVM text for a laid-out `module`, and its metadata (`target` describes it)."""
+def generate(module: Module, capability: Capability, num_warps: int, line_info: bool = False) -> Generated:
+    """LLVM text for a laid-out `module`, and its metadata (`target` describes it).
+
+    `line_info` says which line of the user's each instruction is from: PTX then has `.loc` directives.
+    """
     writer = ModuleWriter(Isa.of("nvptx64-nvidia-cuda", ""))
     entry = entry_symbol(module.entry_name)
     elements = [element_of(p.type) for p in module.entry.params]
@@ -113,6 +117,8 @@ def generate(module: Module, capability: Capability, num_warps: int) -> Generate
                 capability.fp8)
     kernel = Kernel(module, code, capability)
     kernel.written = access.written_bases(kernel)
+    if line_info:
+        kernel.lines = LineTable(code, module.entry_name, module.entry.loc, emission="DebugDirectivesOnly")
 
     def run(block: Block) -> None:
         for op in block.ops:
@@ -143,6 +149,8 @@ def _parameter_type(element: Element) -> Type:
 
 
 def _lower(kernel: Kernel, op: Op) -> None:
+    if kernel.lines is not None:
+        kernel.code.mark = kernel.lines.mark(op.loc)
     handler = HANDLERS.get(op.name)
     if handler is not None:
         handler(kernel, op)

@@ -22,6 +22,7 @@ from tilewright.ir.types import Tile
 from tilewright.ir.walk import defining_ops, ops_in
 from tilewright.layout import Layout
 from tilewright.layout.linear import REGISTER
+from tilewright.targets.llvm.lines import LineTable
 from tilewright.targets.llvm.types import I32, I64, constant, integer_value
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia.emit.code import Code
@@ -71,6 +72,7 @@ class Kernel:
         self.uses: Mapping[Value, int] | None = None
         self.messages = Messages()
         self.shared_bytes = 0
+        self.lines: LineTable | None = None     # of the user's source
         self.whole_words = False        # some access takes the aligned word of 32 bits around its element
         self.run_block: Callable[[Block], None]
         self.lower: Callable[[Op], None]

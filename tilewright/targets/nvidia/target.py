@@ -111,7 +111,7 @@ class NvidiaTarget(Target):
             from tilewright.targets.nvidia.resources import check_options, check_shared
         check_options(options)
         laid_out = self.laid_out(module, options)
-        generated = generate(laid_out, self.capability, options.num_warps)
+        generated = generate(laid_out, self.capability, options.num_warps, options.line_info)
         check_shared(generated.metadata["shared"], self.capability)
         request = Request(generated.text, self.machine, ASSEMBLY, _LLVM_LEVEL, _LLVM_LEVEL)
         ptx = self._compiler.compile(request, module.entry_name).decode()
