@@ -77,6 +77,7 @@ class Launch:
         self._check_shape()
         self.counters, self.printed = Counters(), list[str]()
         self.memory = GlobalMemory(checks, program.smallest_access("global"))
+        self.memory.ctas = self.grid[0] * self.grid[1] * self.grid[2]
         self.released: dict[int, Released] = {}
         self.latest = 0
         self.addresses: dict[str, int] = {}

@@ -95,7 +95,7 @@ class GlobalMemory:
         self.lows: list[int] = []
         self.next = GLOBAL_START
         self.clocks: Clocks | None = None
-        self.cta = 0
+        self.cta, self.ctas = 0, 1           # whose accesses these are; how many the grid has
         self.ordered: set[int] = set()       # CTAs whose writes this CTA has acquired
 
     def add(self, name: str, data: Array, low: int, high: int, writable: bool = True) -> Region:
@@ -243,11 +243,11 @@ class SharedMemory:
 
     space = "shared"
 
-    def __init__(self, size: int, shift: int, checks: Checks, clocks: Clocks) -> None:
+    def __init__(self, size: int, shift: int, checks: Checks, clocks: Clocks, warpgroups: int) -> None:
         self.size, self.checks = size, checks
         padded = -(-max(size, 1) // 128) * 128
         self.data = np.full(padded, 0xFF, np.uint8)      # NaN in every float type
-        self.tracker = Tracker(padded, shift, clocks, "shared memory")
+        self.tracker = Tracker(padded, shift, clocks, "shared memory", warpgroups)
         cells = self.tracker.cells
         self.landing = np.zeros(cells, np.int32)         # asynchronous writes under way
         self.leaving = np.zeros(cells, np.int32)         # asynchronous reads under way
