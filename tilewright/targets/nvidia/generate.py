@@ -17,8 +17,10 @@ from tilewright.diagnostics import CompilationError
 from tilewright.ir import fp
 from tilewright.ir.node import Block, Module, Op
 from tilewright.ir.types import Element, Pointer, element_of
+from tilewright.ir.walk import ops_in
 from tilewright.targets.llvm import convert
 from tilewright.targets.llvm.isa import Isa
+from tilewright.targets.llvm.lines import LineTable
 from tilewright.targets.llvm.text import ModuleWriter
 from tilewright.targets.llvm.types import I64, Type, constant, zero
 from tilewright.targets.nvidia import (
@@ -27,6 +29,7 @@ from tilewright.targets.nvidia import (
     atomic,
     control,
     conversion,
+    copies,
     debug,
     matrix,
     order,
@@ -72,6 +75,8 @@ HANDLERS: Mapping[str, Handler] = {
     **dict.fromkeys(("splat", "expand_dims", "broadcast", "permute", "hint"), rearrange.shape_op),
     "reshape": rearrange.reshape, "convert": conversion.convert, "join": rearrange.join, "split": rearrange.split,
     "cat": rearrange.cat, "slice": rearrange.slice_, "gather": rearrange.gather,
+    "shared_alloc": copies.shared_alloc, "async_copy": copies.async_copy, "async_commit": copies.async_commit,
+    "async_wait": copies.async_wait, "shared_load": copies.shared_load,
     "load": access.load, "store": access.store, "barrier": lambda kernel, op: kernel.code.barrier(),
     "reduce": reduce.reduce, "scan": scan.scan, "map": reduce.map_elements, "sort": order.sort,
     "dot": matrix.dot,
@@ -99,8 +104,11 @@ def entry_symbol(name: str) -> str:
     return re.sub(r"\W", "_", name, flags=re.ASCII)
 
 
-def generate(module: Module, capability: Capability, num_warps: int) -> Generated:
-    """LLVM text for a laid-out `module`, and its metadata (`target` describes it)."""
+def generate(module: Module, capability: Capability, num_warps: int, line_info: bool = False) -> Generated:
+    """LLVM text for a laid-out `module`, and its metadata (`target` describes it).
+
+    `line_info` says which line of the user's each instruction is from: PTX then has `.loc` directives.
+    """
     writer = ModuleWriter(Isa.of("nvptx64-nvidia-cuda", ""))
     entry = entry_symbol(module.entry_name)
     elements = [element_of(p.type) for p in module.entry.params]
@@ -109,11 +117,14 @@ def generate(module: Module, capability: Capability, num_warps: int) -> Generate
                 capability.fp8)
     kernel = Kernel(module, code, capability)
     kernel.written = access.written_bases(kernel)
+    if line_info:
+        kernel.lines = LineTable(code, module.entry_name, module.entry.loc, emission="DebugDirectivesOnly")
 
     def run(block: Block) -> None:
         for op in block.ops:
             _lower(kernel, op)
 
+    kernel.reserve(sum(copies.buffer_bytes(op) for op in ops_in(module.entry.body) if op.name == "shared_alloc"))
     kernel.run_block, kernel.lower = run, lambda op: _lower(kernel, op)
     for param, given, element in zip(module.entry.params, code.params, elements, strict=True):
         kernel.bind(param, [access.from_bits(kernel, given, element) if given.type != convert.register_type(element)
@@ -138,6 +149,8 @@ def _parameter_type(element: Element) -> Type:
 
 
 def _lower(kernel: Kernel, op: Op) -> None:
+    if kernel.lines is not None:
+        kernel.code.mark = kernel.lines.mark(op.loc)
     handler = HANDLERS.get(op.name)
     if handler is not None:
         handler(kernel, op)

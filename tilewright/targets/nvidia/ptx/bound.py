@@ -110,7 +110,7 @@ class Code:
         guard = instruction.guard
         if guard is None or instruction.family == "bra":
             return step
-        predicate, negated, size = self.cta.binding.register(guard.register), guard.negated, self.cta.threads
+        predicate, negated, size = self.cta.binding.guard(guard.register), guard.negated, self.cta.threads
         watch = self._watch([guard.register])
 
         def guarded(on: Mask) -> None:
@@ -134,7 +134,7 @@ class Code:
         watch = self._watch([guard.register])
         if instruction.family in ("bra", "brx"):        # they look at their guards themselves
             return run if watch is None else _after(watch, run)
-        predicate, negated = cta.binding.register(guard.register), guard.negated
+        predicate, negated = cta.binding.guard(guard.register), guard.negated
 
         def guarded(strand: Strand) -> int:
             if watch is not None and strand.admitted != strand.pc:
