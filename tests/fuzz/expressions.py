@@ -123,9 +123,12 @@ class Expressions:
         return Expr(kind, "tl.where({0}, {1}, {2})", (condition, self.expr(kind, depth), self.expr(kind, depth)))
 
     def cast(self, kind, depth):
-        other = Kind(self.choose(self.dtypes), kind.shape)
+        wide = kind.dtype in FLOATS and not self.in_function and self.chance(0.2)   # integers that have to be rounded
+        other = Kind("i64" if wide else self.choose(self.dtypes), kind.shape)
         if other.dtype == kind.dtype:
             return None
+        if wide:
+            return self.converted(other, kind, self.load(other))
         if other.dtype in FLOATS and kind.dtype in FLOATS and self.chance(0.3):
             narrow = self.choose(["fp8e5", "fp8e4nv"])
             return Expr(kind, f"{{0}}.to({spelled(narrow)}).to({spelled(kind.dtype)})", (self.expr(other, depth),))
