@@ -1,6 +1,6 @@
 """Meanings of cvt and cvt.pack: every pair of formats, modes, saturation, relu (PTX ISA 9.7.9.21, 9.7.9.22).
 
-Before: a cvt with its types.  After: integers wrap or saturate as PTX says; float to integer saturates, and NaN gives 0,
+Before: a cvt with its types.  After: integers wrap or saturate as PTX says; float to integer saturates, NaN gives 0,
 or the highest bit alone where one of the two types has 64 bits.
 Tests: tests/targets/nvidia/ptx/test_conversion.py.
 """
