@@ -32,7 +32,9 @@ class Checks:
 class _Memory(Protocol):
     cta: int
     ctas: int
-    ordered: set[int]
+
+    @property
+    def ordered(self) -> set[int]: ...
 
 
 class Region:
@@ -43,7 +45,8 @@ class Region:
         self.low, self.high, self.writable = low, high, writable
         self.changed = False
         self.unwritten: Array | None = None       # a flag a byte, where reading before writing is a fault
-        self.tracker: Tracker | None = None
+        self.tracker: Tracker | None = None       # of the CTA that runs, one of these by rank in the cluster
+        self.trackers: dict[int, Tracker] = {}
         self.by_cta: dict[str, Array] = {}        # kind of access -> the CTA that made it, a cell
 
     # ---- initialisation
