@@ -60,6 +60,7 @@ def t(element, *shape):
 SPREAD = Tile((4,), F32, Layout.of((4,), register=(), lane=(1, 2, 0, 0, 0), warp=()))
 KEPT = Tile((4,), F32, Layout.of((4,), offset=(1, 2)))       # in shared memory
 STRUCTURAL = {
+    "shared_free": ([I32], {}, [], ()),
     "shared_alloc": ([], {"memory": KEPT, "count": 2}, [], (I32,)),
     "async_copy": ([t(Pointer(F32), 4), I32, I1, t(I1, 4)], {"memory": KEPT, "has_mask": True}, [], ()),
     "async_commit": ([], {}, [], ()),

@@ -115,6 +115,32 @@ def test_attention(keys):
 
 
 @triton.jit
+def persistent(a_ptr, b_ptr, c_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    across = tl.cdiv(N, BN)
+    for tile in range(tl.program_id(0), tl.cdiv(M, BM) * across, tl.num_programs(0)):
+        m, n, k = tile // across * BM + tl.arange(0, BM), tile % across * BN + tl.arange(0, BN), tl.arange(0, BK)
+        total = tl.zeros((BM, BN), tl.float32)
+        for start in range(0, K, BK):
+            x = tl.load(a_ptr + m[:, None] * K + start + k[None, :])
+            y = tl.load(b_ptr + (start + k)[:, None] * N + n[None, :])
+            total = tl.dot(x, y, total)
+        tl.store(c_ptr + m[:, None] * N + n[None, :], total / (1 + tl.sum(total * total, 1, keep_dims=True)))
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_buffers_are_for_others_behind_the_loop(seed):
+    M, N, K = 64, 64, 64
+    a, b, c = numbers((M, K), np.float16), numbers((K, N), np.float16, 1), np.zeros((M, N), np.float32)
+    constants = {"BM": 32, "BN": 32, "BK": 32, "num_stages": 3}
+    code = ptx_machine.run(persistent, (2,), (a, b, c, M, N, K), constants, seed=seed)
+    product = a.astype(np.float64) @ b.astype(np.float64)
+    for n in range(0, N, 32):
+        part = product[:, n:n + 32]
+        np.testing.assert_allclose(c[:, n:n + 32], part / (1 + (part * part).sum(1, keepdims=True)), atol=1e-3)
+    assert code.metadata["shared"] == 3 * 2 * 32 * 32 * 2     # the buffers; what is written goes through the same bytes
+
+
+@triton.jit
 def writes_what_it_reads(a_ptr, c_ptr, K, BM: tl.constexpr, BK: tl.constexpr):
     m, k = tl.arange(0, BM), tl.arange(0, BK)
     total = tl.zeros((BM, BM), tl.float32)

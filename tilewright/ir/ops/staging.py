@@ -68,6 +68,11 @@ def _infer_alloc(types: Sequence[Type], attrs: Mapping[str, Any], regions: Seque
     return (I32,)
 
 
+def _infer_free(types: Sequence[Type], attrs: Mapping[str, Any], regions: Sequence[Block]) -> tuple[Type, ...]:
+    require(list(types) == [I32], "the address is an i32")
+    return ()
+
+
 def _infer_copy(types: Sequence[Type], attrs: Mapping[str, Any], regions: Sequence[Block]) -> tuple[Type, ...]:
     memory, (pointer, address, guard, *mask) = _memory(attrs), types
     require(address == I32 and guard == I1, "the address is an i32, the guard an i1")
@@ -88,6 +93,9 @@ def _infer_shared_load(types: Sequence[Type], attrs: Mapping[str, Any], regions:
 _MEMORY = Attribute("memory", Tile)
 TABLE.add(OpRow("shared_alloc", (), _infer_alloc, _on_a_gpu, "the address of `count` tiles of shared memory",
                 "docs/design.md, Stages", attributes=(_MEMORY, Attribute("count", int)), effects=Effect.ORDERS,
+                stages=_GPU))
+TABLE.add(OpRow("shared_free", (Operand("address"),), _infer_free, _on_a_gpu, "the buffer at the address is needed no "
+                "longer; the last one that is allocated goes first", "docs/design.md, Stages", effects=Effect.ORDERS,
                 stages=_GPU))
 _COPIED = (Operand("pointer"), Operand("address"), Operand("guard"), Operand("mask", optional=True))
 TABLE.add(OpRow("async_copy", _COPIED, _infer_copy, _on_a_gpu,

@@ -17,7 +17,6 @@ from tilewright.diagnostics import CompilationError
 from tilewright.ir import fp
 from tilewright.ir.node import Block, Module, Op
 from tilewright.ir.types import Element, Pointer, element_of
-from tilewright.ir.walk import ops_in
 from tilewright.targets.llvm import convert
 from tilewright.targets.llvm.isa import Isa
 from tilewright.targets.llvm.lines import LineTable
@@ -76,7 +75,7 @@ HANDLERS: Mapping[str, Handler] = {
     "reshape": rearrange.reshape, "convert": conversion.convert, "join": rearrange.join, "split": rearrange.split,
     "cat": rearrange.cat, "slice": rearrange.slice_, "gather": rearrange.gather,
     "shared_alloc": copies.shared_alloc, "async_copy": copies.async_copy, "async_commit": copies.async_commit,
-    "async_wait": copies.async_wait, "shared_load": copies.shared_load,
+    "shared_free": copies.shared_free, "async_wait": copies.async_wait, "shared_load": copies.shared_load,
     "load": access.load, "store": access.store, "barrier": lambda kernel, op: kernel.code.barrier(),
     "reduce": reduce.reduce, "scan": scan.scan, "map": reduce.map_elements, "sort": order.sort,
     "dot": matrix.dot,
@@ -124,7 +123,6 @@ def generate(module: Module, capability: Capability, num_warps: int, line_info: 
         for op in block.ops:
             _lower(kernel, op)
 
-    kernel.reserve(sum(copies.buffer_bytes(op) for op in ops_in(module.entry.body) if op.name == "shared_alloc"))
     kernel.run_block, kernel.lower = run, lambda op: _lower(kernel, op)
     for param, given, element in zip(module.entry.params, code.params, elements, strict=True):
         kernel.bind(param, [access.from_bits(kernel, given, element) if given.type != convert.register_type(element)

@@ -1,8 +1,8 @@
 """What code generation knows while it walks a kernel.
 
 Every value in scope is bound to LLVM values: a scalar to one, the same in all threads; a tile to one for each register
-of its layout.  Integers that end in addresses are bound a second time, in 64 bits (`analysis.offsets`).  Scratch in
-shared memory is one region that all uses share: each use stands between barriers.
+of its layout.  Integers that end in addresses are bound a second time, in 64 bits (`analysis.offsets`).  Shared
+memory is a stack of buffers, and scratch on top of it that all uses share: each use stands between barriers.
 Tests: tests/targets/nvidia/.
 """
 
@@ -83,8 +83,7 @@ class Kernel:
         self._wide: dict[Value, Registers] = {}
         self._later: dict[Value, tuple[Callable[[], Registers], object]] = {}
         self._shared: LlvmValue | None = None
-        self._buffers = 0       # bytes of shared memory that stay taken, before the scratch
-        self._taken = 0         # how many of them are given out
+        self._taken = 0         # bytes of shared memory that are in use here, a stack; scratch lies on top of it
 
     # -- values
 
@@ -182,18 +181,19 @@ class Kernel:
 
     def scratch(self, size: int) -> LlvmValue:
         """The address, as i32, of `size` bytes of shared memory for one use; the caller puts barriers around it."""
-        self.shared_bytes = max(self.shared_bytes, self._buffers + size)
-        return self._shared_at(self._buffers)
+        self.shared_bytes = max(self.shared_bytes, self._taken + size)
+        return self._shared_at(self._taken)
 
-    def reserve(self, size: int) -> None:
-        """Keep `size` bytes of shared memory for buffers, before any scratch is asked for."""
-        self._buffers = self.shared_bytes = size
-
-    def buffer(self, size: int) -> LlvmValue:
-        """The address, as i32, of the next `size` of the bytes that were reserved."""
-        start = self._taken
+    def allocate(self, size: int) -> LlvmValue:
+        """The address, as i32, of `size` bytes of shared memory that stay taken until `free`."""
+        address = self.scratch(size)
         self._taken += size
-        return self._shared_at(start)
+        return address
+
+    def free(self, size: int) -> None:
+        """Give the last `size` bytes that are taken back."""
+        self._taken -= size
+        assert self._taken >= 0
 
     def _shared_at(self, offset: int) -> LlvmValue:
         if self._shared is None:

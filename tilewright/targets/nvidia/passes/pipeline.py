@@ -1,7 +1,7 @@
 """Software pipelining: the operands of a dot in a loop are copied to shared memory some iterations ahead.
 
     before                          after, for 3 stages
-    for i:                          a = shared_alloc [count = 3]
+    for i:                          a = shared_alloc [count = 3]; barrier
         x = load p(i)               copy p(0) -> a[0]; commit; copy p(1) -> a[1]; commit
         y = dot x, ...              for i:
                                         wait [pending = 1]; barrier
@@ -12,7 +12,8 @@
 A load goes that way if only dots take it (as it is, or transposed), nothing in the kernel writes what it reads (which
 needs `disjoint`), its `other` is zero, and its address depends on the loop only by arithmetic.  That arithmetic is done
 ahead, in carried values of its own.  One barrier an iteration is enough: a tile is written again by the copy that
-begins behind the barrier of the next iteration, when all threads have read it.
+begins behind the barrier of the next iteration, when all threads have read it.  Behind the loop the buffers are free
+for others, which begin with a barrier as these do.
 
 Before: laid-out IR.  After: the same stage, with ops on shared memory.  Tests: tests/targets/nvidia/test_pipeline.py.
 """
@@ -67,7 +68,6 @@ class _Pipeliner:
         self._uses, self._ops, self._uniform = uses(body), defining_ops(body), Uniform.of(body)
         self._alias, self._axis = Alias(module), Axis(module, optimistic=True)
         self._written = _written(module, self._alias)
-        self._room = capability.shared_bytes
 
     def block(self, block: Block) -> Block:
         ops: list[Op] = []
@@ -89,10 +89,9 @@ class _Pipeliner:
         stages = min(op.attrs["stages"] or self._stages, _MOST_STAGES)
         copies = self._copied(op) if stages > 1 else []
         size = sum(c.buffer.bytes for c in copies)
-        stages = min(stages, self._room // size) if size else 0
+        stages = min(stages, self._capability.shared_bytes // size) if size else 0
         if stages < 2:
             return [self._inside(op)]
-        self._room -= stages * size
         return _Loop(op, copies, stages, self._ops).rebuilt()
 
     # -- which loads
@@ -208,6 +207,7 @@ class _Loop:
         with build.block() as ops:
             buffers = [build.create("shared_alloc", (), {"memory": c.buffer.memory, "count": self._stages})[0]
                        for c in self._copies]
+            build.create("barrier")     # others may still read what lay there before
             state = [op.operands[3 + k] for k in self._places]
             index = lower
             for stage in range(self._stages - 1):
@@ -221,6 +221,8 @@ class _Loop:
             hints = [a.hint for a in self._body.args]
             region = build.region(types, lambda *args: self._iteration(args, buffers), hints=hints)
             results = build.create("for", (lower, upper, step, *inits), {"unsigned": False, "stages": 1}, [region])
+            for buffer in reversed(buffers):
+                build.create("shared_free", (buffer,))
         renamed = dict(zip(results, op.results, strict=False))
         return [_with_results(o, renamed) for o in ops]
 
