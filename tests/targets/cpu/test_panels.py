@@ -8,6 +8,7 @@ from tilewright.ir import fp
 from tilewright.ir.ops.attributes import Rmw
 from tilewright.language.options import Options
 from tilewright.passes.manager import run_passes
+from tilewright.targets.cpu.host.portable import PortableHost
 from tilewright.targets.cpu.host.records import WORD, Frame
 from tilewright.targets.cpu.panels import FORGET
 
@@ -144,12 +145,16 @@ def test_a_tile_is_packed_once_a_launch_and_not_longer(turned):
     np.testing.assert_array_equal(o[4 * M:], expected(y)[4 * M:])
 
 
-def test_launches_see_new_data():
-    module, loaded = entry_of(grid_product())
-    args = arguments(F32, F32, 4, 2, 3)
+@pytest.mark.parametrize("host", ["", "portable"])
+def test_launches_see_new_data(host):
+    """On whichever threads their programs run."""
+    module = run_passes(grid_product(), target().passes(Options()))
+    code = target().compile(module, Options())
+    loaded = PortableHost(2, worth_help_ns=0).load(code) if host else target().load(code)
+    args = arguments(F32, F32, 8, 4, 3)
     x, y, o = args[:3]
     for _ in range(3):
-        loaded.launch((8, 1, 1), words(args, module.entry.params))
+        loaded.launch((32, 1, 1), words(args, module.entry.params))
         np.testing.assert_array_equal(o, x.astype(np.float64) @ y)
         y += 1
 

@@ -33,8 +33,6 @@ _NATIVE = {Rmw.ADD: "add", Rmw.MAX_S: "max", Rmw.MIN_S: "min", Rmw.MAX_U: "umax"
 _ORDER = {Sem.RELAXED: "monotonic", Sem.ACQUIRE: "acquire", Sem.RELEASE: "release", Sem.ACQ_REL: "acq_rel"}
 _FAILURE = {Sem.RELAXED: "monotonic", Sem.ACQUIRE: "acquire", Sem.RELEASE: "monotonic", Sem.ACQ_REL: "acquire"}
 
-_PLAIN_AT_ONCE = 4      # lanes
-
 # pointer, values -> the old element, all scalars
 Access = Callable[[LlvmValue, Sequence[LlvmValue]], LlvmValue]
 
@@ -86,18 +84,19 @@ def _is_alone(walker: Walker, op: Op) -> LlvmValue:
 
 
 class _Group:
-    """A group of lanes, one after the other, in memory on the stack; their old values go to `result`."""
+    """A group of lanes, one after the other; their old values go to `result`."""
 
     def __init__(self, walker: Walker, op: Op, e: Evaluator, index: Index, result: Buffer | None) -> None:
         self.code, self.op, self.e, self.index, self.result = walker.code, op, e, index, result
         mask = op.operand("mask")
-        self.operands = [self._lanes(e.at(v, index)) for v in _without_mask(op)]
-        self.mask = None if mask is None else self._lanes(e.at(mask, index))
+        self.operands = [e.at(v, index) for v in _without_mask(op)]
+        self.mask = None if mask is None else e.at(mask, index)
+        self.full = {lane: e.full(lane) for lane in [*self.operands, self.mask] if lane is not None}
         self.type = _compute_type(op)
         self.old = self._slot(zero(Type(self.type.element, e.llvm_lanes))) if result is not None else None
 
     def emit(self, access_lane: Access, alone: LlvmValue) -> None:
-        self.code.branch(alone, self._plainly, lambda: self._in_turn(access_lane, 1))
+        self.code.branch(alone, self._plainly, lambda: self._in_turn(access_lane))
         if self.result is not None and self.old is not None:
             t = Type(self.type.element, self.e.llvm_lanes)
             old = vector(self.result.element, self.code.load(self.old, t, self.type.bits // 8 or 1))
@@ -109,47 +108,48 @@ class _Group:
         fence = f"fence {order}" if self.op.attrs["sem"] is not Sem.RELAXED else ""
         if fence:
             self.code.do(fence)
-        self._in_turn(_plain(self.code, self.op), _PLAIN_AT_ONCE)
+        access_lane = _plain(self.code, self.op)
+        for k in range(self.e.width):
+            self._one(access_lane, constant(I64, k), self._extracted)
         if fence:
             self.code.do(fence)
         return ()
 
-    def _in_turn(self, access_lane: Access, at_once: int) -> Sequence[LlvmValue]:
-        def one(k: LlvmValue) -> None:
-            pointer, *values = (pick(k) for pick in self.operands)
-            on = None if self.mask is None else self.mask(k)
-            old = _guarded(self.code, on, lambda: access_lane(pointer, values), self.type)
-            if self.old is not None:
-                self.code.store(old, self.code.gep(self.old, k, self.type), 1)
+    def _in_turn(self, access_lane: Access) -> Sequence[LlvmValue]:
+        """In a loop, since what a locked lane takes is long; the lanes are in memory for that."""
+        slots = {lane: self._slot(self._stored(lane)) for lane in self.full if not lane.is_uniform}
 
-        def some(k: LlvmValue, _: tuple[LlvmValue, ...]) -> Sequence[LlvmValue]:
-            for u in range(step):
-                one(self.code.fold("add", k, constant(I64, u)))
-            return ()
-
-        step = min(at_once, self.e.width)
-        if self.e.width > step:
-            self.code.counted(self.e.width, step, some)
-        else:
-            some(constant(I64, 0), ())
-        return ()
-
-    def _lanes(self, lane: Lane) -> Callable[[LlvmValue], LlvmValue]:
-        """How lane number k is read."""
-        if lane.is_uniform:
-            value = self.e.scalar(lane)
-            return lambda k: value
-        full = self.e.full(lane)
-        if lane.element == I1:
-            full = self.code.cast("zext", full, full.type.of("i8"))
-        slot = self._slot(full)
-
-        def read(k: LlvmValue) -> LlvmValue:
-            t = full.type.scalar
-            value = self.code.here(t, f"load {t}, {self.code.gep(slot, k, t)}, align 1")
+        def read(lane: Lane, k: LlvmValue) -> LlvmValue:
+            if lane.is_uniform:
+                return self.e.scalar(lane)
+            t = self._stored(lane).type.scalar
+            value = self.code.here(t, f"load {t}, {self.code.gep(slots[lane], k, t)}, align 1")
             return self.code.icmp("ne", value, zero(t)) if lane.element == I1 else value
 
-        return read
+        def one(k: LlvmValue, _: tuple[LlvmValue, ...]) -> Sequence[LlvmValue]:
+            self._one(access_lane, k, read)
+            return ()
+
+        if self.e.width > 1:
+            self.code.counted(self.e.width, 1, one)
+        else:
+            one(constant(I64, 0), ())
+        return ()
+
+    def _one(self, access_lane: Access, k: LlvmValue, read: Callable[[Lane, LlvmValue], LlvmValue]) -> None:
+        pointer, *values = (read(lane, k) for lane in self.operands)
+        on = None if self.mask is None or self.mask.known == 1 else read(self.mask, k)
+        old = _guarded(self.code, on, lambda: access_lane(pointer, values), self.type)
+        if self.old is not None:
+            self.code.store(old, self.code.gep(self.old, k, self.type), 1)
+
+    def _extracted(self, lane: Lane, k: LlvmValue) -> LlvmValue:
+        full = self.full[lane]
+        return self.e.scalar(lane) if lane.is_uniform or not full.type.lanes else self.code.extract(full, k)
+
+    def _stored(self, lane: Lane) -> LlvmValue:
+        full = self.full[lane]
+        return self.code.cast("zext", full, full.type.of("i8")) if lane.element == I1 else full
 
     def _slot(self, value: LlvmValue) -> LlvmValue:
         slot = self.code.alloca(value.type)

@@ -119,13 +119,35 @@ def from_bits(kernel: Kernel, bits: LlvmValue, element: Element) -> LlvmValue:
 # --- loads
 
 
+def _scalar(kernel: Kernel, op: Op) -> LlvmValue:
+    """A scalar, the same in all threads.
+
+    Where another program may change it meanwhile and control flow may depend on it, one thread reads for all: if
+    threads read different values they would go different ways, and wait for one another for ever.
+    """
+    mask, other = op.operand("mask"), op.operand("other")
+    guard = None if mask is None else kernel.scalar(mask)
+    may_differ = kernel.branches and not reads_only(kernel, op)
+    if may_differ:
+        guard = kernel.code.both(kernel.code.is_first_thread(), guard)
+    (found,) = _read(kernel, op, kernel.scalar(op.operands[0]), guard,
+                     None if other is None else [kernel.scalar(other)], 1)
+    return from_first_thread(kernel, found, element_of(op.result.type)) if may_differ else found
+
+
+def from_first_thread(kernel: Kernel, value: LlvmValue, element: Element) -> LlvmValue:
+    """What the first thread holds, in all threads."""
+    base = kernel.scratch(element.bytes)
+    kernel.code.barrier()
+    shared_write(kernel, base, value, element, kernel.code.is_first_thread())
+    kernel.code.barrier()
+    return shared_read(kernel, base, element)
+
+
 def load(kernel: Kernel, op: Op) -> None:
     """A `load` of a tile or a scalar."""
     if not isinstance(op.result.type, Tile):
-        mask, other = op.operand("mask"), op.operand("other")
-        found = _read(kernel, op, kernel.scalar(op.operands[0]), None if mask is None else kernel.scalar(mask),
-                      None if other is None else [kernel.scalar(other)], 1)
-        kernel.bind(op.result, found)
+        kernel.bind(op.result, (_scalar(kernel, op),))
         return
     tile, layout, mask, other = op.result.type, layout_of(op.result), op.operand("mask"), op.operand("other")
 
@@ -151,7 +173,12 @@ def load(kernel: Kernel, op: Op) -> None:
 def _read(kernel: Kernel, op: Op, pointer: LlvmValue, guard: LlvmValue | None, other: Sequence[LlvmValue] | None,
           count: int) -> list[LlvmValue]:
     """`count` elements at `pointer` where `guard`, else `other`, else zero."""
-    element = element_of(op.result.type)
+    return read_elements(kernel, op, element_of(op.result.type), pointer, guard, count, other)
+
+
+def read_elements(kernel: Kernel, op: Op, element: Element, pointer: LlvmValue, guard: LlvmValue | None, count: int,
+                  other: Sequence[LlvmValue] | None = None) -> list[LlvmValue]:
+    """`count` neighbours of type `element` as `op` reads them."""
     words = Words(element, count)
     default = [zero(convert.register_type(element))] * count if other is None else other
     if guard is not None and known_flag(guard) is not None:
@@ -160,9 +187,9 @@ def _read(kernel: Kernel, op: Op, pointer: LlvmValue, guard: LlvmValue | None, o
         guard = None
     initial = words.pack(kernel, default) if guard is not None else ()
     outputs = [words.word] * words.number
-    cache, eviction = op.attrs["cache"], op.attrs["eviction"]
+    cache, eviction = op.attrs.get("cache", Cache.NONE), op.attrs.get("eviction", Eviction.NORMAL)
     hints = _LOADS.get(cache, "") or _LEVELS[eviction]
-    if op.attrs["volatile"] or cache is Cache.CV:
+    if op.attrs.get("volatile") or cache is Cache.CV:
         name, how, hints = "ld", ".volatile", ""
     else:
         name, how = ("ld.nc" if reads_only(kernel, op) else "ld"), ""

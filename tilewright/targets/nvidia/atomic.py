@@ -21,7 +21,7 @@ from tilewright.layout.linear import LANE, REGISTER, WARP
 from tilewright.targets.llvm import convert
 from tilewright.targets.llvm.types import I32, I64, Type, constant, zero
 from tilewright.targets.llvm.types import Value as LlvmValue
-from tilewright.targets.nvidia.access import as_bits, from_bits, shared_address, shared_read, shared_write
+from tilewright.targets.nvidia.access import as_bits, from_bits, from_first_thread, shared_address, shared_read
 from tilewright.targets.nvidia.elementwise import apply
 from tilewright.targets.nvidia.rearrange import index_in, write_owned
 from tilewright.targets.nvidia.state import Kernel, inside
@@ -52,11 +52,7 @@ def _scalar(kernel: Kernel, op: Op) -> None:
     if not is_used(kernel, op.result):
         kernel.bind(op.result, (old,))
         return
-    base = kernel.scratch(element.bytes)
-    code.barrier()
-    shared_write(kernel, base, old, element, code.is_first_thread())
-    code.barrier()
-    kernel.bind(op.result, (shared_read(kernel, base, element),))
+    kernel.bind(op.result, (from_first_thread(kernel, old, element),))
 
 
 def is_used(kernel: Kernel, value: Value) -> bool:

@@ -139,6 +139,11 @@ def test_functions(seed: int) -> None:
     assert (out == [twice(twice(t)) for t in range(64)]).all()
 
 
+def test_a_kernel_without_an_end() -> None:
+    with pytest.raises(Fault, match="runs past the end"):
+        run_body("mov.u32 %r1, 1;", block=32)
+
+
 def test_the_limit_names_the_loop() -> None:
     with pytest.raises(Fault, match="a loop that does not end") as caught:
         run_body("again: bra again;", block=32, limit=1000)

@@ -85,6 +85,23 @@ def test_waiting_for_a_higher_cta_never_ends() -> None:
     assert caught.value.kind == "limit"
 
 
+def test_a_loop_of_compare_and_swaps() -> None:
+    """As LLVM writes an atomic operation that the hardware lacks; its first load is a plain one."""
+    total = np.zeros(1, "f4")
+    run_body("""mov.b32 %r2, 0f3F800000; ld.global.b32 %r1, [%rd100];
+        again: add.f32 %r3, %r1, %r2; atom.relaxed.gpu.global.cas.b32 %r4, [%rd100], %r1, %r3;
+        setp.ne.b32 %p1, %r4, %r1;
+        mov.b32 %r1, %r4; @%p1 bra again; ret;""", total, block=64, grid=(2,))
+    assert total[0] == 128
+
+
+def test_read_only_loads_of_what_the_kernel_writes() -> None:
+    with pytest.raises(Fault, match="read-only load") as caught:
+        run_body("""mul.wide.u32 %rd1, %r100, 4; add.u64 %rd2, %rd100, %rd1; st.global.b32 [%rd2], %r100;
+            ld.global.nc.b32 %r1, [%rd2]; ret;""", np.zeros(32, "i4"), block=32)
+    assert caught.value.kind == "race"
+
+
 def test_the_same_value_from_several_places_is_let_pass() -> None:
     out = np.zeros(4, "i4")
     run_body("st.global.b32 [%rd100], 7; ret;", out, block=128, grid=(3,))

@@ -6,7 +6,7 @@ do them, a `barrier` goes between.  The same thread does both if both use the sa
 lane or warp replicates.  Atomic ops keep their place among all accesses.
 
 Before: laid-out IR.  After: `barrier` ops; placed anew by an optimal pass later, this one is only careful.
-Tests: tests/targets/nvidia/.
+Tests: tests/targets/nvidia/test_order.py.
 """
 
 from __future__ import annotations

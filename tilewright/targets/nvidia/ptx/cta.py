@@ -81,8 +81,9 @@ class Cta:
             self.addresses[variable.name] = start
         self.static_shared = shared
         checks = self.launch.checks
+        products = any(i.family == "wgmma" for i in self.program.code)
         self.shared = SharedMemory(start + self.launch.shared_bytes, self.program.smallest_access("shared"), checks,
-                                   self.clocks)
+                                   self.clocks, self.warps // 4 if products else 0)
         self.shared.asynchronous = any(i.family in ("cp", "wgmma", "tcgen05", "mbarrier", "stmatrix", "fence")
                                        for i in self.program.code)
         self.local = LocalMemory(local, self.threads, checks)
@@ -244,9 +245,15 @@ class Cta:
                 if pc <= end and self._gives_way(strand, pc):
                     return
         except Fault as fault:
-            instruction = self.program.code[at]
-            fault.cta = fault.cta or self.index
-            raise fault.at(instruction.line, self.program.text(instruction.line), instruction.location) from None
+            raise self._placed(fault, at) from None
+        except (IndexError, KeyError, ValueError, TypeError, OverflowError, ZeroDivisionError) as error:
+            message = f"the machine cannot execute this with the values that came ({error!r})"
+            raise self._placed(Fault("operand", message), at) from error
+
+    def _placed(self, fault: Fault, at: int) -> Fault:
+        instruction = self.program.code[min(at, len(self.program.code) - 1)]
+        fault.cta = fault.cta or self.index
+        return fault.at(instruction.line, self.program.text(instruction.line), instruction.location)
 
     def _gives_way(self, strand: Strand, pc: int) -> bool:
         """After a backward branch: should others run now?"""

@@ -56,6 +56,7 @@ class Program:
     joins: dict[int, int | None] = field(default_factory=dict)
     suspects: set[str] = field(default_factory=set)
     uses: list[tuple[list[str], list[str]]] = field(default_factory=list)     # registers written, and read
+    compared: set[Address] = field(default_factory=set)      # where a compare-and-swap is made
     lines: tuple[str, ...] = ()
 
     def target(self, name: str) -> int:
@@ -94,6 +95,8 @@ def decode(text: str, kernel: str = "") -> Program:
     for instruction in program.code:
         row_of(instruction, program.text(instruction.line))
     program.uses = [written_and_read(instruction) for instruction in program.code]
+    program.compared = {o for i in program.code if i.family == "atom" and "cas" in i.parts
+                        for o in i.operands if isinstance(o, Address)}
     _find_blocks(program)
     program.suspects = _maybe_unwritten(program)
     return program
@@ -161,10 +164,13 @@ def registers_of(operand: Operand) -> list[str]:
 
 def written_and_read(instruction: Instruction) -> tuple[list[str], list[str]]:
     """Registers that an instruction writes, and reads (its guard too)."""
-    results = row_of(instruction).results_of(instruction)
-    writes, reads = [], []
+    results = row_of(instruction).results
+    writes: list[str] = []
+    reads: list[str] = []
     for index, operand in enumerate(instruction.operands):
-        if index < results and not isinstance(operand, Address):
+        if isinstance(operand, Register):
+            (writes if index < results else reads).append(operand.name)
+        elif index < results and not isinstance(operand, Address):
             writes += registers_of(operand)
         else:
             reads += registers_of(operand)

@@ -1,0 +1,119 @@
+"""Barriers between accesses of a program's own memory: where they must be, and where none is needed."""
+
+import numpy as np
+import pytest
+
+import tilewright as triton
+import tilewright.language as tl
+from tests.targets.nvidia.harness import compiled, laid_out, tile_ir
+from tests.targets.nvidia.test_passes import CASES, ops_of
+from tilewright.testing import engines
+
+
+@triton.jit
+def twice(x, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(x + i, tl.load(x + i) * 2)
+    tl.store(x + i, tl.load(x + i) + 1)
+
+
+@triton.jit
+def reversed_in_place(x, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(x + (N - 1 - i), tl.load(x + i))
+
+
+@triton.jit
+def neighbours(x, K, N: tl.constexpr):
+    i = tl.arange(0, N)
+    for _ in range(K):
+        right = tl.load(x + (i + 1) % N)
+        tl.store(x + i, right)
+
+
+@triton.jit
+def scalars(x, K):
+    for k in range(K):
+        tl.store(x + k + 1, tl.load(x + k) + 1)
+
+
+@triton.jit
+def branches(x, flag, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(x + i, i)
+    if tl.load(flag) > 0:
+        y = tl.load(x + (N - 1 - i))
+    else:
+        y = i * 0
+    tl.store(x + i, y)
+
+
+def barriers(kernel, *args, **constants):
+    return len(ops_of(laid_out(tile_ir(kernel, *args, **constants)), "barrier"))
+
+
+def test_one_thread_keeps_its_own_order():
+    assert barriers(twice, np.zeros(1024, np.float32), N=1024) == 0
+
+
+def test_a_tile_that_is_replicated_needs_barriers():
+    """The copies read what only the owner stores."""
+    assert barriers(twice, np.zeros(32, np.float32), N=32) > 0
+
+
+def test_other_places():
+    assert barriers(reversed_in_place, np.zeros(256, np.float32), N=256) == 1
+
+
+def test_a_loop_carries_its_accesses_round():
+    assert barriers(neighbours, np.zeros(256, np.float32), 3, N=256) == 2
+
+
+@pytest.mark.parametrize("name", ["add", "softmax"])
+def test_no_barrier_where_nothing_overlaps(name):
+    kernel, _, args, constants = CASES[name]
+    assert barriers(kernel, *args, **constants) == 0
+
+
+@pytest.mark.parametrize("n", [1, 7, 32, 256, 1000])
+def test_values(n):
+    """With the machine's checks of races on."""
+    x = np.arange(n, dtype=np.float32)
+    for kernel, expected in ((twice, x * 2 + 1), (reversed_in_place, x[::-1])):
+        y = x.copy()
+        engines.launch("ptx", kernel, (1,), y, N=n)
+        np.testing.assert_array_equal(y, expected)
+    y = x.copy()
+    engines.launch("ptx", neighbours, (1,), y, 3, N=n)
+    np.testing.assert_array_equal(y, np.roll(x, -3))
+
+
+def test_scalars():
+    x = np.zeros(9, np.int32)
+    engines.launch("ptx", scalars, (1,), x, 8)
+    assert x.tolist() == list(range(9))
+
+
+@pytest.mark.parametrize("flag", [0, 1])
+def test_branches(flag):
+    x = np.zeros(64, np.int32)
+    engines.launch("ptx", branches, (1,), x, np.array([flag], np.int32), N=64)
+    assert x.tolist() == [(63 - k) * flag for k in range(64)]
+
+
+@triton.jit
+def waits(flag, out):
+    pid = tl.program_id(0)
+    while tl.load(flag, volatile=True) != pid:
+        pass
+    tl.store(out + pid, pid)
+    tl.atomic_xchg(flag, pid + 1)
+
+
+def test_one_thread_reads_a_flag_for_all():
+    flag, out = np.zeros(1, np.int32), np.zeros(4, np.int32)
+    engines.launch("ptx", waits, (4,), flag, out)
+    assert out.tolist() == [0, 1, 2, 3]
+    ptx = compiled(tile_ir(waits, flag, out)).texts["ptx"]
+    load = next(line for line in ptx.splitlines() if "ld.volatile.global" in line)
+    assert load.strip().startswith("@")
