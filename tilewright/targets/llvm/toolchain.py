@@ -32,10 +32,14 @@ def tune() -> None:
 
     CodeGenPrepare begins anew with a function's first block whenever it has changed the control flow, unless it calls
     the function huge; with a thousand blocks that was four fifths of the time.  The code is the same, to the byte
-    (vector add, softmax, matmul, 200 unrolled stores; LLVM 22, 2026-11-30).  An option that it does not know ends LLVM.
+    (vector add, softmax, matmul, 200 unrolled stores; LLVM 22, 2026-11-30).
+    Straight-line strength reduction, which code for NVIDIA GPUs passes through, compares every address with every
+    other one: 60 to 90 per cent of the time of tiled products, and ptxas makes as many instructions without it (seven
+    kernels for sm_90a, LLVM 22, ptxas 13.5, 2026-11-30).  An option that it does not know ends LLVM.
     """
     if llvm.llvm_version_info[0] in _TUNED:
         llvm.set_option("tilewright", "-cgpp-huge-func=0")
+        llvm.set_option("tilewright", "-opt-disable=slsr")
 
 
 def warm_up() -> None:

@@ -47,7 +47,10 @@ if TYPE_CHECKING:
 # Names the generated code: part of every cache key, so a change of code generation must change it.
 VERSION = "nvidia-1"
 TRIPLE = "nvptx64-nvidia-cuda"
-_LLVM_LEVEL = 3         # elementwise code needs the vectoriser's and the loop passes' clean-up (measured: R23's O3)
+# LLVM's small pipeline (instcombine, simplifycfg) and its most eager code generation, whose GVN finds what is common.
+# Its own pipelines take two to six times as long in passes, and ptxas makes the same of it, give or take a few per cent
+# (add, affine, softmax, layer norm, matmul; 2026-11-30).  No passes at all: spills, and remainders computed twice.
+_OPTIMISE, _CODEGEN_LEVEL = 1, 3
 
 
 class NvidiaTarget(Target):
@@ -111,7 +114,7 @@ class NvidiaTarget(Target):
         laid_out = self.laid_out(module, options)
         generated = generate(laid_out, self.capability, options.num_warps)
         check_shared(generated.metadata["shared"], self.capability)
-        request = Request(generated.text, self.machine, ASSEMBLY, _LLVM_LEVEL, _LLVM_LEVEL)
+        request = Request(generated.text, self.machine, ASSEMBLY, _CODEGEN_LEVEL, _OPTIMISE)
         ptx = self._compiler.compile(request, module.entry_name).decode()
         texts = {"laid-out": print_module(laid_out), "llir": generated.text, "ptx": ptx}
         code = CodeObject(self.name, module.entry_name, ptx.encode(), texts, {**generated.metadata, "binary": "ptx"})
