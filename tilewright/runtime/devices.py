@@ -132,8 +132,8 @@ class LateCompiler(Compiler):
         self._store.put("machine", key, {name: value.encode() for name, value in fields.items()})
         return host
 
-    def compile(self, request: Request, name: str) -> bytes:
-        return self._compiler().compile(request, name)
+    def products(self, request: Request, name: str) -> list[bytes]:
+        return self._compiler().products(request, name)
 
 
 def _store_knobs(settings: Settings) -> tuple[Any, ...]:

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 import llvmlite.binding as llvm
 
 from tilewright.diagnostics import InternalError
-from tilewright.targets.llvm.machine import ASSEMBLY, OBJECT, Machine, Request
+from tilewright.targets.llvm.cubin import AssemblerError, assemble
+from tilewright.targets.llvm.machine import ASSEMBLY, CUBIN, OBJECT, Machine, Request
 
 _TUNED = (22,)      # major versions of LLVM that were tried with `tune`
 
@@ -76,15 +77,24 @@ def compile_object(text: str, machine: Machine, *, codegen_level: int = 2, optim
     return CompiledObject(binary, text, machine, codegen_level, optimise)
 
 
+def products(request: Request) -> list[bytes]:
+    """All that a request makes, see `machine.Compiler.products`; `AssemblerError` where the assembler refuses it."""
+    made = compile_request(request)
+    if request.output != CUBIN:
+        return [made]
+    cubin = assemble(made, request.machine.cpu, request.assembler)
+    return [made, cubin.binary, cubin.log.encode(), cubin.tool.encode()]
+
+
 def compile_request(request: Request) -> bytes:
-    """What a `Request` asks for."""
+    """What LLVM makes of a request: an object, or assembly."""
     target = _target_machine(request.machine, request.codegen_level)
     module = _parse(request.text, target)
     if request.optimise == 1:
         _run_passes(module, target)
     elif request.optimise:
         _run_pipeline(module, target, request.optimise)
-    if request.output == ASSEMBLY:
+    if request.output in (ASSEMBLY, CUBIN):
         return str(target.emit_assembly(module)).encode()
     return bytes(target.emit_object(module))
 
@@ -134,6 +144,10 @@ def _run_pipeline(module: llvm.ModuleRef, target: llvm.TargetMachine, level: int
     """LLVM's pass pipeline of optimisation level `level`."""
     builder = llvm.create_pass_builder(target, llvm.create_pipeline_tuning_options(speed_level=level))
     builder.getModulePassManager().run(module, builder)
+
+
+__all__ = ["AssemblerError", "CompiledObject", "LoadedObject", "Loader", "compile_object", "compile_request",
+           "host_machine", "products", "tune", "warm_up"]
 
 
 class LoadedObject:
