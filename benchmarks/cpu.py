@@ -26,7 +26,7 @@ for _variable in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):
     os.environ.pop(_variable, None)
 
 RIVALS = ("torch", "numpy", "numba", "compile")
-TURN_S = 3e-4       # a turn repeats short work for as long as this
+TURN_S = 1e-3       # a turn repeats short work for as long as this
 
 # Times as fast as a rival that we aim at; for everything else against the best of torch and torch.compile.
 AIMS: Mapping[tuple[str, str], Mapping[str, float]] = {

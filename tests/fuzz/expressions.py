@@ -123,9 +123,12 @@ class Expressions:
         return Expr(kind, "tl.where({0}, {1}, {2})", (condition, self.expr(kind, depth), self.expr(kind, depth)))
 
     def cast(self, kind, depth):
-        other = Kind(self.choose(self.dtypes), kind.shape)
+        wide = kind.dtype in FLOATS and not self.in_function and self.chance(0.2)   # integers that have to be rounded
+        other = Kind("i64" if wide else self.choose(self.dtypes), kind.shape)
         if other.dtype == kind.dtype:
             return None
+        if wide:
+            return self.converted(other, kind, self.load(other))
         if other.dtype in FLOATS and kind.dtype in FLOATS and self.chance(0.3):
             narrow = self.choose(["fp8e5", "fp8e4nv"])
             return Expr(kind, f"{{0}}.to({spelled(narrow)}).to({spelled(kind.dtype)})", (self.expr(other, depth),))
@@ -147,7 +150,9 @@ class Expressions:
                             "tl.minimum({0}, {1})", "tl.maximum({0}, {1})", "//", "%", "<<", ">>", "mixed"])
         if form in ("//", "%") and self.chance(0.4):         # by a number of any size, which is no zero and no -1
             odd = "{1} | 1" if kind.dtype[0] == "u" else f"{{1}} & {2 ** (bits - 1) - 1} | 1"
-            return Expr(kind, f"({{0}} {form} ({odd})).to({to})", (left, right))
+            # with some bits away, so that a tile may lie between the limits up to which a division is done in floats
+            most = self.choose(["", "", f" & {2 ** (bits - 3) - 1}", f" & {2 ** (bits // 2 + 2) - 1}"])
+            return Expr(kind, f"(({{0}}{most}) {form} ({odd})).to({to})", (left, right))
         if form in ("//", "%"):
             return Expr(kind, f"({{0}} {form} (({{1}} & 7) + 1)).to({to})", (left, right))
         if form in ("<<", ">>"):
@@ -208,12 +213,14 @@ class Expressions:
         if kind.dtype == "i1":
             return Expr(kind, self.choose(["({0} == 0)", "({0} != 0)", "({0} == ({0} | {0}))", "({0} ^ ({0} | True))",
                                            "(({0} == 0) == 0)", "(~{0})"]), (x,))
+        if kind.dtype in FLOATS and self.chance(0.4):
+            return Expr(kind, self.choose([
+                "tl.maximum({0}, 0.0)", "tl.maximum(-0.0, {0})", "tl.minimum({0}, -0.0)", "tl.minimum(0.0, {0})",
+                "tl.maximum({0}, 1.5)", "tl.minimum(tl.maximum({0}, -2.0), 2.0)", "tl.maximum(-{0}, {0})"]), (x,))
         if kind.dtype in FLOATS:
             return Expr(kind, self.choose([
                 "({0} + 0.0)", "(0.0 + {0})", "({0} - 0.0)", "({0} * 1.0)", "tl.abs(-{0})", "(-(-{0}))", "({0} * 0.0)",
-                "(0.0 - {0})", "({0} - {0})", "tl.maximum({0}, {0})", "({0} + {0})", "tl.maximum({0}, 0.0)",
-                "tl.maximum(-0.0, {0})", "tl.minimum({0}, -0.0)", "tl.minimum(0.0, {0})", "tl.maximum({0}, 1.5)",
-                "tl.minimum(tl.maximum({0}, -2.0), 2.0)", "tl.maximum(-{0}, {0})"]), (x,))
+                "(0.0 - {0})", "({0} - {0})", "tl.maximum({0}, {0})", "({0} + {0})"]), (x,))
         if self.chance(0.3):
             way = "".join(f".to({spelled(d)})" for d in (self.choose(INTS), self.choose(INTS), kind.dtype))
             return Expr(kind, "{0}" + way, (x,))
@@ -274,13 +281,13 @@ class Expressions:
         if way == 0 and len(shape) == 2:
             return Expr(kind, "tl.trans({0})", (self.expr(Kind(kind.dtype, shape[::-1]), depth),))
         if way == 1 and len(shape) == 3:
-            order = list(range(3))
-            self.random.shuffle(order)
-            before = [0, 0, 0]
-            for i, o in enumerate(order):
-                before[o] = shape[i]
-            x = self.expr(Kind(kind.dtype, tuple(before)), depth)
-            return Expr(kind, f"tl.permute({{0}}, {tuple(order)})", (x,))
+            text, before = "{0}", list(shape)
+            for _ in range(self.random.randrange(1, 3)):        # the last one first
+                order, sizes = self.random.sample(range(3), 3), list(before)
+                for i, o in enumerate(order):
+                    before[o] = sizes[i]
+                text = text.format(f"tl.permute({{0}}, {tuple(order)})")
+            return Expr(kind, text, (self.expr(Kind(kind.dtype, tuple(before)), depth),))
         if way == 2:
             same = [s for s in self.shapes if s and s != shape and Kind("i32", s).numel == kind.numel]
             if same:

@@ -142,7 +142,14 @@ class Maker(Expressions):
         """A loop whose variables are exchanged or moved about at the end of each round."""
         shape = self.choose([s for s in self.shapes if len(s) == 1] + [(n, n) for n in self.sides])
         kind, (a, b), index = Kind(self.choose(self.dtypes), shape), (self.name("v"), self.name("v")), self.name("i")
-        starts = [Stmt(f"{a} = {{0}}", (self.expr(kind, 2),)),
+        tiles = [(n, k) for n, k in self.variables.items()
+                 if k.shape and (len(k.shape) == 1 or k.shape[:1] == k.shape[1:])]
+        if tiles and self.chance(0.5):      # one that is needed afterwards as well
+            old, kind = self.choose(tiles)
+            shape, first = kind.shape, Stmt(f"{a} = {old}")
+        else:
+            first = Stmt(f"{a} = {{0}}", (self.expr(kind, 2),))
+        starts = [first,
                   Stmt(f"{b} = {a}") if self.chance(0.4) else Stmt(f"{b} = {{0}}", (self.expr(kind, 2),))]
         self.variables[a] = self.variables[b] = kind
         self.locked.add(index)

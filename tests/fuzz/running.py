@@ -57,7 +57,8 @@ def values(dtype: str, count: int, rng) -> np.ndarray:
     """Random elements, with those at the ends of the type among them."""
     t = np.dtype(DTYPES[dtype])
     if t.kind == "f":
-        special = np.array([0.0, -0.0, 1.0, -1.5, np.inf, -np.inf, np.nan, np.finfo(t).max, np.finfo(t).tiny / 4, 3.25,
+        special = np.array([*[0.0, -0.0] * 4, 1.0, -1.5, np.inf, -np.inf, np.nan,
+                            np.finfo(t).max, np.finfo(t).tiny / 4, 3.25,
                             *NEAR_TIES])
         some = rng.choice(np.concatenate([special, rng.normal(0, 4, 30), rng.normal(0, 1000, 6)]), count)
         with np.errstate(over="ignore"):
@@ -66,7 +67,7 @@ def values(dtype: str, count: int, rng) -> np.ndarray:
     wide = rng.integers(info.min, info.max, count, dtype=t, endpoint=True)
     small = rng.integers(0 if t.kind == "u" else -9, 20, count).astype(t)
     ends = rng.choice(np.array([info.min, info.max, 0, 1, *(n for n in INTEGER_TIES if n <= info.max)], t), count)
-    return np.where(rng.random(count) < 0.2, ends, np.where(rng.random(count) < 0.6, small, wide))
+    return np.where(rng.random(count) < 0.3, ends, np.where(rng.random(count) < 0.6, small, wide))
 
 
 def arguments(program: Program) -> dict[str, np.ndarray]:

@@ -58,7 +58,14 @@ def t(element, *shape):
 
 # row: (operand types, attributes, regions) that the type rule takes, and what it gives
 SPREAD = Tile((4,), F32, Layout.of((4,), register=(), lane=(1, 2, 0, 0, 0), warp=()))
+KEPT = Tile((4,), F32, Layout.of((4,), offset=(1, 2)))       # in shared memory
 STRUCTURAL = {
+    "shared_free": ([I32], {}, [], ()),
+    "shared_alloc": ([], {"memory": KEPT, "count": 2}, [], (I32,)),
+    "async_copy": ([t(Pointer(F32), 4), I32, I1, t(I1, 4)], {"memory": KEPT, "has_mask": True}, [], ()),
+    "async_commit": ([], {}, [], ()),
+    "async_wait": ([], {"pending": 1}, [], ()),
+    "shared_load": ([I32], {"memory": KEPT, "to": SPREAD}, [], (SPREAD,)),
     "convert": ([t(F32, 4)], {"to": SPREAD}, [], (SPREAD,)),
     "barrier": ([], {}, [], ()),
     "inline_asm": ([t(F32, 4)], {"text": "a", "constraints": "=r,f", "results": (I32,)}, [], (t(I32, 4),)),

@@ -10,6 +10,7 @@ import functools
 import pytest
 
 from tilewright import UndefinedLaneError
+from tilewright.runtime import knobs
 from tilewright.testing import engines
 
 
@@ -18,7 +19,15 @@ def launch(request):
     """`launch(kernel, grid, *args, **kwargs)` on one engine."""
     if request.param == "checked" and request.node.get_closest_marker("undefined_lanes"):
         return launch_with_undefined_lanes
+    if request.param == engines.ON_MACHINE:
+        return launch_on_machine
     return functools.partial(engines.launch, request.param)
+
+
+def launch_on_machine(kernel, grid, *args, **kwargs):
+    """A launch on the PTX machine; products of fp32 are exact, as on the other engines, unless one asks for tf32."""
+    with knobs.scope(f32_default="ieee"):
+        engines.launch(engines.ON_MACHINE, kernel, grid, *args, **kwargs)
 
 
 def launch_with_undefined_lanes(kernel, grid, *args, **kwargs):

@@ -1,7 +1,8 @@
-"""Fragments of mma.sync and wgmma against tables written out from the PTX ISA (8.7, sections 9.7.14.5 and 9.7.15.5).
+"""Fragments of mma.sync and wgmma against tables written out after the PTX ISA (sections 9.7.14.5 and 9.7.15.5).
 
-Each formula is copied as the ISA states it: for element i of a thread, row and column from `group` = lane / 4 and
-`inside` = lane mod 4.  Another compiler's linear layouts of 225 fragments agree as well (compared 2026-11-30).
+A formula gives, for element i of a thread, row and column from `group` = lane / 4 and `inside` = lane mod 4.  Another
+compiler's linear layouts of 219 fragments agree as well (compared 2026-11-30); in 6 others two warpgroups side by side
+hold the same columns there and share them out here.
 """
 
 from __future__ import annotations

@@ -85,6 +85,16 @@ def test_a_large_tile_goes_in_pieces(limit: int, pieces: int) -> None:
     assert p.trip.store.conflict_free and p.trip.load.conflict_free
 
 
+def test_pieces_are_cut_only_where_the_tile_falls_apart() -> None:
+    """A register of both sides that a lane of one side moves along too numbers no piece."""
+    src, dst = accumulator((128, 128), (2, 2)), coalesced((128, 128), 4, 4)
+    first = next(b for b in reversed(src.bases("register")) if b in dst.bases("register"))
+    mixed = dst.with_bases(lane=(dst.bases("lane")[0] ^ first, *dst.bases("lane")[1:]))
+    p = plan(src, mixed, 4, scratch_limit=32768)
+    assert len(p.pieces) == 2 and p.scratch_bytes == 32768
+    carried_out(p)
+
+
 def test_as_many_pieces_as_there_are() -> None:
     """Registers of one side lie in other threads on the other side: nothing to cut, and the plan says what it needs."""
     src, dst = coalesced((32, 32), 8, 4), coalesced((32, 32), 8, 4, (0, 1))

@@ -62,13 +62,14 @@ def test_familiar_layouts() -> None:
     rows = check(acc, 1)    # eight of 16 columns of a warp in registers, four lanes, two warps
     assert [len(g) for g in rows.registers] == [8] * 4
     assert [(p.lane, p.register) for p in rows.lanes] == [(1, 0), (2, 0)] and [p.warp for p in rows.warps] == [1]
+    assert rows.shuffles == 8 and rows.crosses_warps
     columns = check(acc, 0)
     assert [p.lane for p in columns.lanes] == [4, 8, 16] and [p.warp for p in columns.warps] == [2]
     vector = check(coalesced((4096,), 4, 8), 0)
     assert vector.partial_results == 1 and len(vector.registers[0]) == 16
     assert [p.lane for p in vector.lanes] == [1, 2, 4, 8, 16] and [p.warp for p in vector.warps] == [1, 2, 4]
     small = check(coalesced((8,), 1, 4), 0)     # copies in lanes and warps: nothing crosses warps
-    assert [p.lane for p in small.lanes] == [1, 2, 4] and small.warps == ()
+    assert [p.lane for p in small.lanes] == [1, 2, 4] and not small.crosses_warps
 
 
 def test_registers_are_combined_in_the_order_of_the_axis() -> None:

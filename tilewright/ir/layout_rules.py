@@ -18,6 +18,9 @@ from tilewright.layout import Layout, padded_shape, views
 Rule = Callable[[Op], None]
 
 
+NAMES_LAYOUT = frozenset({"convert", "shared_load"})      # the type that they are given says the layout
+
+
 def layout_of(value: Value) -> Layout:
     """The layout of a tile in a stage with layouts."""
     assert isinstance(value.type, Tile)
@@ -35,7 +38,7 @@ def without_layout(t: Type) -> Type:
 def infer_without_layouts(row: OpRow, types: Sequence[Type], attrs: Mapping[str, object],
                           regions: Sequence[Block]) -> tuple[Type, ...]:
     """What the row's type rule gives, layouts aside where the rule speaks of shapes only."""
-    if row.effects & Effect.NESTED or row.name == "convert":
+    if row.effects & Effect.NESTED or row.name in NAMES_LAYOUT:
         return row.infer(types, attrs, regions)     # these rules compare whole types
     return row.infer([without_layout(t) for t in types], attrs, regions)
 

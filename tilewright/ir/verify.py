@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tilewright.diagnostics import InternalError
-from tilewright.ir.layout_rules import check_layouts, infer_without_layouts, without_layout
+from tilewright.ir.layout_rules import NAMES_LAYOUT, check_layouts, infer_without_layouts, without_layout
 from tilewright.ir.node import Block, Function, Module, Op, Value
 from tilewright.ir.ops.table import Effect, OpRow, Stage
 from tilewright.ir.types import Tile, Type
@@ -210,7 +210,7 @@ class _FunctionVerifier:
         except _RULE_FAILURES as error:
             self._position = position
             raise self._fail(f"type rule: {error}") from error
-        if self._layouts and not op.row.effects & Effect.NESTED and op.name != "convert":
+        if self._layouts and not op.row.effects & Effect.NESTED and op.name not in NAMES_LAYOUT:
             have = tuple(map(without_layout, have))
         if types != have:
             self._position = position

@@ -44,6 +44,16 @@ class Reduction:
         """How many each thread keeps."""
         return len(self.registers)
 
+    @property
+    def shuffles(self) -> int:
+        """How many each lane makes, for elements of up to 32 bits."""
+        return len(self.registers) * len(self.lanes)
+
+    @property
+    def crosses_warps(self) -> bool:
+        """Whether it takes shared memory and a barrier."""
+        return bool(self.warps or self.blocks)
+
 
 def reduction(layout: Layout, axis: int) -> Reduction:
     """The steps of a reduction along `axis`.

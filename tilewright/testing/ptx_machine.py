@@ -7,14 +7,17 @@ and accesses become what the other engines raise and print.  Tests: tests/testin
 from __future__ import annotations
 
 import ctypes
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from tilewright.compile import finish, lower
-from tilewright.diagnostics import KernelAssertionError, Location, render
+from tilewright.diagnostics import BadAccess, KernelAssertionError, Location, OutOfBoundsError, render
+from tilewright.ir.types import Scalar
 from tilewright.runtime.arguments import Pointer
 from tilewright.runtime.grid import normalise
 from tilewright.runtime.jit import JITFunction
@@ -26,6 +29,9 @@ from tilewright.targets.nvidia import ptx as machine
 TARGET = NvidiaTarget(90, assemble=False)
 _STATUS_WORDS = 4
 _WORD = 4
+_POINTER = 8        # bytes
+_ELEMENT = re.compile(r"ptr<(?:const )?(\w+)>")
+_OUTSIDE = re.compile(r"a (\w+) of \d+ bytes at byte (-?\d+) of the array of \w+_param_(\d+), which has (\d+) bytes")
 
 Array = np.ndarray[Any, Any]
 
@@ -39,7 +45,7 @@ def run(kernel: JITFunction, grid: Any, args: Sequence[Any], kwargs: Mapping[str
     names = kernel.slot_names(split)
     check_on_host(kernel.__name__, names, split.pointers)
     signature = kernel.specializer.signature(split.atoms, values, False, False)
-    lowered = lower(kernel, signature, kernel.options(given))
+    lowered = lower(kernel, signature, replace(kernel.options(given), line_info=True))     # for faults
     check_writable(kernel.__name__, names, split.pointers, lowered.written)
     facts = facts_of(split.pointers, lowered.written)
     code = finish(lowered.with_facts(facts.disjoint, facts.wide), target)
@@ -79,8 +85,11 @@ def launch(code: CodeObject, grid: Sequence[int], arguments: Sequence[Any],
              for a, p in zip(arguments, facts["params"], strict=True)]
     status = np.zeros(_STATUS_WORDS, np.int64)
     hidden: list[Any] = [status for name in facts["hidden"] if name == "status"]
-    result = machine.run(code.texts["ptx"], facts["entry"], grid, facts["threads"], [*given, *hidden],
-                         shared_bytes=facts["shared"], seed=seed)
+    try:
+        result = machine.run(code.texts["ptx"], facts["entry"], grid, facts["threads"], [*given, *hidden],
+                             shared_bytes=facts["shared"], seed=seed)
+    except machine.Fault as fault:
+        raise _out_of_bounds(fault, facts) or fault from None
     (sys.stdout.write if write is None else write)(result.printed)
     if status[0]:
         failed = facts["asserts"][int(status[0]) - 1]
@@ -88,6 +97,20 @@ def launch(code: CodeObject, grid: Sequence[int], arguments: Sequence[Any],
         message = f"device assertion failed in program {program}: {failed['message']}"
         raise KernelAssertionError(render(message, location_of(failed["location"])))
     return result
+
+
+def _out_of_bounds(fault: machine.Fault, facts: Mapping[str, Any]) -> OutOfBoundsError | None:
+    """The error of an access outside of an argument, in the words of the other engines; None for other faults."""
+    found = _OUTSIDE.search(fault.message)
+    if found is None or fault.cta is None:
+        return None
+    access, (at, number, end) = found[1], map(int, found.group(2, 3, 4))
+    parameter = facts["params"][number]
+    size = _ELEMENT.fullmatch(parameter["type"])
+    element_bytes = Scalar(size[1]).bytes if size is not None else _POINTER
+    first = end - end % element_bytes if 0 <= at < end else at      # of a vector the first element that is outside
+    bad = BadAccess(access, parameter["name"], element_bytes, first, 0, 0, end)
+    return OutOfBoundsError(bad, facts["name"], fault.cta, fault.location)
 
 
 def location_of(record: Mapping[str, Any] | None) -> Location | None:

@@ -60,6 +60,22 @@ def halves(x, out, N: tl.constexpr):
     tl.store(out + i, tl.reshape(tl.join(c, b), (N,)))
 
 
+@triton.jit
+def only_the_user_decides(out, n, M: tl.constexpr, N: tl.constexpr):
+    """What goes round comes from cheap tiles alone, so its layout comes from the store."""
+    v = tl.full((M, N), 1, tl.float32)
+    k = 0
+    while k < n:
+        k += 1
+        v = tl.full((M, N), 2, tl.float32) * k
+    w = tl.full((M, N), 3, tl.float32)
+    for _ in range(n):
+        w = tl.full((M, N), 4, tl.float32)
+    i, j = tl.arange(0, M)[:, None], tl.arange(0, N)[None, :]
+    tl.store(out + i * N + j, v)
+    tl.store(out + M * N + j * M + i, w)
+
+
 def numbers(*shape):
     return np.random.default_rng(1).standard_normal(shape).astype(np.float32)
 
@@ -69,6 +85,7 @@ CASES = {
     "softmax": (softmax, (4,), [numbers(4, 100), np.zeros((4, 100), np.float32), 100], {"BLOCK": 100}),
     "transposed": (transposed_sums, (1,), [numbers(16, 64), np.zeros((32, 16), np.float32), 64],
                    {"M": 16, "N": 32}),
+    "only_the_user": (only_the_user_decides, (1,), [np.zeros(2 * 8 * 2, np.float32), 3], {"M": 8, "N": 2}),
     "halves": (halves, (1,), [numbers(64), np.zeros(64, np.float32)], {"N": 64}),
 }
 

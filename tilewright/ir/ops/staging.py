@@ -1,10 +1,8 @@
 """Ops of later stages: what a GPU's threads do to hold tiles together.  None of them stands in fresh tile IR.
 
 `convert` gives a tile another layout: the same elements, in other registers, lanes or warps.  `barrier` is where all
-threads of a program meet: what any of them did to memory before it is seen by all of them after it.
-
-The rows of shared memory (buffers, asynchronous copies, tokens, barriers in memory) belong here as well; software
-pipelining brings them.
+threads of a program meet: what any of them did to memory before it is seen by all of them after it.  The rows of
+shared memory come from software pipelining; which copy is done when, and seen by whom, is checked by the PTX machine.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.ir.ops.rules import require
 from tilewright.ir.ops.table import TABLE, Attribute, Call, Effect, Operand, OpRow, Stage
-from tilewright.ir.types import Tile, Type
+from tilewright.ir.types import I1, I32, Pointer, Tile, Type, element_of, shape_of
 
 if TYPE_CHECKING:
     from tilewright.ir.node import Block
@@ -47,3 +45,67 @@ def _barrier(call: Call) -> tuple[()]:
 TABLE.add(OpRow("barrier", (), _infer_barrier, _barrier,
                 "all threads of the program arrive; memory accesses before it come before those behind it",
                 "PTX ISA bar.sync", effects=Effect.ORDERS, stages=_GPU))
+
+
+# --- shared memory.  A buffer is the address, an i32, of `count` tiles that lie one after another; `memory` says what
+# such a tile is: its layout has the one input `offset`.
+
+
+def _memory(attrs: Mapping[str, Any]) -> Tile:
+    memory = attrs["memory"]
+    require(memory.layout is not None and memory.layout.names == ("offset",), f"{memory} is no tile in shared memory")
+    assert isinstance(memory, Tile)
+    return memory
+
+
+def _on_a_gpu(call: Call) -> tuple[Any, ...]:
+    raise NotImplementedError("ops on shared memory run on a GPU or on the PTX machine, not in an interpreter")
+
+
+def _infer_alloc(types: Sequence[Type], attrs: Mapping[str, Any], regions: Sequence[Block]) -> tuple[Type, ...]:
+    _memory(attrs)
+    require(attrs["count"] >= 1, f"{attrs['count']} tiles")
+    return (I32,)
+
+
+def _infer_free(types: Sequence[Type], attrs: Mapping[str, Any], regions: Sequence[Block]) -> tuple[Type, ...]:
+    require(list(types) == [I32], "the address is an i32")
+    return ()
+
+
+def _infer_copy(types: Sequence[Type], attrs: Mapping[str, Any], regions: Sequence[Block]) -> tuple[Type, ...]:
+    memory, (pointer, address, guard, *mask) = _memory(attrs), types
+    require(address == I32 and guard == I1, "the address is an i32, the guard an i1")
+    require(isinstance(pointer, Tile) and isinstance(pointer.element, Pointer)
+            and (pointer.shape, pointer.element.element) == (memory.shape, memory.element),
+            f"{pointer} does not point to the elements of {memory}")
+    require(not mask or (shape_of(mask[0]) == memory.shape and element_of(mask[0]) == I1), "the mask is no mask of it")
+    return ()
+
+
+def _infer_shared_load(types: Sequence[Type], attrs: Mapping[str, Any], regions: Sequence[Block]) -> tuple[Type, ...]:
+    memory, wanted = _memory(attrs), attrs["to"]
+    require(list(types) == [I32], "the address is an i32")
+    require((wanted.shape, wanted.element) == (memory.shape, memory.element), f"{wanted} is no tile of {memory}")
+    return (wanted,)
+
+
+_MEMORY = Attribute("memory", Tile)
+TABLE.add(OpRow("shared_alloc", (), _infer_alloc, _on_a_gpu, "the address of `count` tiles of shared memory",
+                "docs/design.md, Stages", attributes=(_MEMORY, Attribute("count", int)), effects=Effect.ORDERS,
+                stages=_GPU))
+TABLE.add(OpRow("shared_free", (Operand("address"),), _infer_free, _on_a_gpu, "the buffer at the address is needed no "
+                "longer; the last one that is allocated goes first", "docs/design.md, Stages", effects=Effect.ORDERS,
+                stages=_GPU))
+_COPIED = (Operand("pointer"), Operand("address"), Operand("guard"), Operand("mask", optional=True))
+TABLE.add(OpRow("async_copy", _COPIED, _infer_copy, _on_a_gpu,
+                "begin to copy a tile to shared memory where `guard`; zero where not `mask`", "PTX ISA cp.async",
+                attributes=(_MEMORY,), effects=Effect.READS, stages=_GPU))
+TABLE.add(OpRow("async_commit", (), _infer_barrier, _on_a_gpu, "the copies begun since the last one become a group",
+                "PTX ISA cp.async.commit_group", effects=Effect.ORDERS, stages=_GPU))
+TABLE.add(OpRow("async_wait", (), _infer_barrier, _on_a_gpu, "wait until at most `pending` groups of this thread are "
+                "under way", "PTX ISA cp.async.wait_group", attributes=(Attribute("pending", int),),
+                effects=Effect.ORDERS, stages=_GPU))
+TABLE.add(OpRow("shared_load", (Operand("address"),), _infer_shared_load, _on_a_gpu,
+                "a tile of shared memory in the layout of the type `to`", "docs/design.md, Stages",
+                attributes=(_MEMORY, Attribute("to", Tile)), effects=Effect.ORDERS, stages=_GPU))

@@ -21,9 +21,12 @@ _MARK = re.compile(r", !dbg !\d+$")
 
 
 class LineTable:
-    """The line table of one function, a kernel called `name` whose `def` is at `loc`."""
+    """The line table of one function, a kernel called `name` whose `def` is at `loc`.
 
-    def __init__(self, function: FunctionWriter, name: str, loc: Location) -> None:
+    `emission`: on NVIDIA GPUs "DebugDirectivesOnly"; all else makes ptxas optimise nothing (`.target ..., debug`).
+    """
+
+    def __init__(self, function: FunctionWriter, name: str, loc: Location, emission: str = "FullDebug") -> None:
         self._module = function.module
         self._loc = loc
         self._marks: dict[Location, str] = {}
@@ -31,7 +34,7 @@ class LineTable:
         self._name = name
         self._unit = self._module.node(
             f"distinct !DICompileUnit(language: DW_LANG_C99, file: {self._file(loc.file)}, producer: \"tilewright\", "
-            "isOptimized: true, runtimeVersion: 0, emissionKind: FullDebug)")
+            f"isOptimized: true, runtimeVersion: 0, emissionKind: {emission})")
         self._kernel = self._subprogram(name, loc.file, loc.line)
         self._module.named_metadata("llvm.dbg.cu", [self._unit])
         self._module.named_metadata("llvm.module.flags", [

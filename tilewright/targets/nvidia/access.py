@@ -173,7 +173,12 @@ def load(kernel: Kernel, op: Op) -> None:
 def _read(kernel: Kernel, op: Op, pointer: LlvmValue, guard: LlvmValue | None, other: Sequence[LlvmValue] | None,
           count: int) -> list[LlvmValue]:
     """`count` elements at `pointer` where `guard`, else `other`, else zero."""
-    element = element_of(op.result.type)
+    return read_elements(kernel, op, element_of(op.result.type), pointer, guard, count, other)
+
+
+def read_elements(kernel: Kernel, op: Op, element: Element, pointer: LlvmValue, guard: LlvmValue | None, count: int,
+                  other: Sequence[LlvmValue] | None = None) -> list[LlvmValue]:
+    """`count` neighbours of type `element` as `op` reads them."""
     words = Words(element, count)
     default = [zero(convert.register_type(element))] * count if other is None else other
     if guard is not None and known_flag(guard) is not None:
@@ -182,9 +187,9 @@ def _read(kernel: Kernel, op: Op, pointer: LlvmValue, guard: LlvmValue | None, o
         guard = None
     initial = words.pack(kernel, default) if guard is not None else ()
     outputs = [words.word] * words.number
-    cache, eviction = op.attrs["cache"], op.attrs["eviction"]
+    cache, eviction = op.attrs.get("cache", Cache.NONE), op.attrs.get("eviction", Eviction.NORMAL)
     hints = _LOADS.get(cache, "") or _LEVELS[eviction]
-    if op.attrs["volatile"] or cache is Cache.CV:
+    if op.attrs.get("volatile") or cache is Cache.CV:
         name, how, hints = "ld", ".volatile", ""
     else:
         name, how = ("ld.nc" if reads_only(kernel, op) else "ld"), ""

@@ -8,7 +8,7 @@ Before: a `convert` of laid-out IR.  After: its result is bound.  Tests: tests/t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tilewright.ir.layout_rules import layout_of
 from tilewright.ir.node import Op
@@ -200,6 +200,10 @@ class Loads:
             self._loaded[at] = self._load(at)
         found = self._loaded[at]
         return {**found, register: found[self._access.copies[register]]}
+
+    def all_of(self, count: int) -> Callable[[], Registers]:
+        """What gives all registers of the value, of which there are `count`."""
+        return lambda: tuple(self.with_register(r)[r] for r in range(count))
 
     def _load(self, at: int) -> Mapping[int, LlvmValue]:
         access, words, code = self._access, self._words, self._kernel.code

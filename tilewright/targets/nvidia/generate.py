@@ -19,6 +19,7 @@ from tilewright.ir.node import Block, Module, Op
 from tilewright.ir.types import Element, Pointer, element_of
 from tilewright.targets.llvm import convert
 from tilewright.targets.llvm.isa import Isa
+from tilewright.targets.llvm.lines import LineTable
 from tilewright.targets.llvm.text import ModuleWriter
 from tilewright.targets.llvm.types import I64, Type, constant, zero
 from tilewright.targets.nvidia import (
@@ -27,6 +28,7 @@ from tilewright.targets.nvidia import (
     atomic,
     control,
     conversion,
+    copies,
     debug,
     matrix,
     order,
@@ -72,6 +74,8 @@ HANDLERS: Mapping[str, Handler] = {
     **dict.fromkeys(("splat", "expand_dims", "broadcast", "permute", "hint"), rearrange.shape_op),
     "reshape": rearrange.reshape, "convert": conversion.convert, "join": rearrange.join, "split": rearrange.split,
     "cat": rearrange.cat, "slice": rearrange.slice_, "gather": rearrange.gather,
+    "shared_alloc": copies.shared_alloc, "async_copy": copies.async_copy, "async_commit": copies.async_commit,
+    "shared_free": copies.shared_free, "async_wait": copies.async_wait, "shared_load": copies.shared_load,
     "load": access.load, "store": access.store, "barrier": lambda kernel, op: kernel.code.barrier(),
     "reduce": reduce.reduce, "scan": scan.scan, "map": reduce.map_elements, "sort": order.sort,
     "dot": matrix.dot,
@@ -99,8 +103,11 @@ def entry_symbol(name: str) -> str:
     return re.sub(r"\W", "_", name, flags=re.ASCII)
 
 
-def generate(module: Module, capability: Capability, num_warps: int) -> Generated:
-    """LLVM text for a laid-out `module`, and its metadata (`target` describes it)."""
+def generate(module: Module, capability: Capability, num_warps: int, line_info: bool = False) -> Generated:
+    """LLVM text for a laid-out `module`, and its metadata (`target` describes it).
+
+    `line_info` says which line of the user's each instruction is from: PTX then has `.loc` directives.
+    """
     writer = ModuleWriter(Isa.of("nvptx64-nvidia-cuda", ""))
     entry = entry_symbol(module.entry_name)
     elements = [element_of(p.type) for p in module.entry.params]
@@ -109,6 +116,8 @@ def generate(module: Module, capability: Capability, num_warps: int) -> Generate
                 capability.fp8)
     kernel = Kernel(module, code, capability)
     kernel.written = access.written_bases(kernel)
+    if line_info:
+        kernel.lines = LineTable(code, module.entry_name, module.entry.loc, emission="DebugDirectivesOnly")
 
     def run(block: Block) -> None:
         for op in block.ops:
@@ -138,6 +147,8 @@ def _parameter_type(element: Element) -> Type:
 
 
 def _lower(kernel: Kernel, op: Op) -> None:
+    if kernel.lines is not None:
+        kernel.code.mark = kernel.lines.mark(op.loc)
     handler = HANDLERS.get(op.name)
     if handler is not None:
         handler(kernel, op)

@@ -21,6 +21,7 @@ from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia import dot as multiply_adds
 from tilewright.targets.nvidia.access import Words
 from tilewright.targets.nvidia.conversion import Loads, converted, plan_of, stored
+from tilewright.targets.nvidia.copies import loads_of
 from tilewright.targets.nvidia.mma import COLUMNS, ROWS, Mma, choose, operand_layout, warps_of
 from tilewright.targets.nvidia.state import Kernel
 
@@ -220,6 +221,10 @@ def _operands(kernel: Kernel, op: Op, mma: Mma, warps: tuple[int, int]) -> tuple
         element = _scalar(value)
         fragments = Fragments(kernel, mma, which, layout, element)
         made.append(fragments)
+        loads = loads_of(kernel, value)
+        if loads is not None and layout_of(value) == layout:
+            fragments.load_from(loads)
+            continue
         way = plan_of(kernel, layout_of(value), layout, element)
         if way.kind is not Kind.SHARED or len(way.pieces) > 1:
             fragments.hold(converted(kernel, way, kernel.registers(value), element))

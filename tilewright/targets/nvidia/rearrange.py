@@ -112,6 +112,10 @@ def by_renaming(kernel: Kernel, op: Op) -> bool:
 
 def shape_op(kernel: Kernel, op: Op) -> None:
     """`splat`, `expand_dims`, `broadcast`, `permute`, `hint`: never moves data."""
+    source = kernel.later(op.operands[0])
+    if op.name == "permute" and source is not None:     # the same registers, still to come
+        kernel.bind_later(op.result, lambda: kernel.registers(op.operands[0]), source)
+        return
     done = by_renaming(kernel, op)
     assert done, f"{op.name} in layouts that its rule forbids"
 

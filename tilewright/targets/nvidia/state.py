@@ -1,8 +1,8 @@
 """What code generation knows while it walks a kernel.
 
 Every value in scope is bound to LLVM values: a scalar to one, the same in all threads; a tile to one for each register
-of its layout.  Integers that end in addresses are bound a second time, in 64 bits (`analysis.offsets`).  Scratch in
-shared memory is one region that all uses share: each use stands between barriers.
+of its layout.  Integers that end in addresses are bound a second time, in 64 bits (`analysis.offsets`).  Shared
+memory is a stack of buffers, and scratch on top of it that all uses share: each use stands between barriers.
 Tests: tests/targets/nvidia/.
 """
 
@@ -22,6 +22,7 @@ from tilewright.ir.types import Tile
 from tilewright.ir.walk import defining_ops, ops_in
 from tilewright.layout import Layout
 from tilewright.layout.linear import REGISTER
+from tilewright.targets.llvm.lines import LineTable
 from tilewright.targets.llvm.types import I32, I64, constant, integer_value
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia.emit.code import Code
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 Registers = tuple[LlvmValue, ...]
 SHARED = "tilewright_shared"
+_SHARED_ALIGN = 128     # what swizzles of 128 bytes need
 
 
 @dataclass(slots=True)
@@ -70,6 +72,7 @@ class Kernel:
         self.uses: Mapping[Value, int] | None = None
         self.messages = Messages()
         self.shared_bytes = 0
+        self.lines: LineTable | None = None     # of the user's source
         self.whole_words = False        # some access takes the aligned word of 32 bits around its element
         self.run_block: Callable[[Block], None]
         self.lower: Callable[[Op], None]
@@ -78,7 +81,9 @@ class Kernel:
         self.hidden_parameters: list[str] = []
         self._values: dict[Value, Registers] = {}
         self._wide: dict[Value, Registers] = {}
+        self._later: dict[Value, tuple[Callable[[], Registers], object]] = {}
         self._shared: LlvmValue | None = None
+        self._taken = 0         # bytes of shared memory that are in use here, a stack; scratch lies on top of it
 
     # -- values
 
@@ -87,7 +92,18 @@ class Kernel:
 
     def registers(self, value: Value) -> Registers:
         """One LLVM value for each register of a tile; of a scalar the one that it is."""
+        if value not in self._values:
+            self._values[value] = self._later[value][0]()
         return self._values[value]
+
+    def bind_later(self, value: Value, make: Callable[[], Registers], source: object) -> None:
+        """`make` gives the registers of `value` when somebody needs them all; `source` is what `later` tells."""
+        self._later[value] = make, source
+        self._values.pop(value, None)
+
+    def later(self, value: Value) -> object:
+        """Where a value's registers come from, if they are still to be made; else None."""
+        return None if value in self._values or value not in self._later else self._later[value][1]
 
     def scalar(self, value: Value) -> LlvmValue:
         (only,) = self._values[value]
@@ -165,12 +181,26 @@ class Kernel:
 
     def scratch(self, size: int) -> LlvmValue:
         """The address, as i32, of `size` bytes of shared memory for one use; the caller puts barriers around it."""
-        self.shared_bytes = max(self.shared_bytes, size)
+        self.shared_bytes = max(self.shared_bytes, self._taken + size)
+        return self._shared_at(self._taken)
+
+    def allocate(self, size: int) -> LlvmValue:
+        """The address, as i32, of `size` bytes of shared memory that stay taken until `free`."""
+        address = self.scratch(size)
+        self._taken += size
+        return address
+
+    def free(self, size: int) -> None:
+        """Give the last `size` bytes that are taken back."""
+        self._taken -= size
+        assert self._taken >= 0
+
+    def _shared_at(self, offset: int) -> LlvmValue:
         if self._shared is None:
-            self.code.module.add_global(f"@{SHARED} = external addrspace(3) global [0 x i8], align 16")
+            self.code.module.add_global(f"@{SHARED} = external addrspace(3) global [0 x i8], align {_SHARED_ALIGN}")
             with self.code.entry():
                 self._shared = self.code.emit(I32, f"ptrtoint ptr addrspace(3) @{SHARED} to i32")
-        return self._shared
+        return self.code.op("add", self._shared, constant(I32, offset)) if offset else self._shared
 
 
 def inside(kernel: Kernel, t: Tile, layout: Layout, register: int) -> LlvmValue | bool:

@@ -111,7 +111,9 @@ class NvidiaTarget(Target):
         with NO_FORK:
             from tilewright.targets.nvidia.passes.lay_out import lay_out
             from tilewright.targets.nvidia.passes.order import order
-        return order(lay_out(module, options.num_warps, self.capability))
+            from tilewright.targets.nvidia.passes.pipeline import pipeline
+        module = lay_out(module, options.num_warps, self.capability)
+        return order(pipeline(module, options.num_stages, options.num_warps, self.capability))
 
     def compile(self, module: Module, options: Options) -> CodeObject:
         with NO_FORK:
@@ -120,7 +122,7 @@ class NvidiaTarget(Target):
             from tilewright.targets.nvidia.resources import check_options, check_shared
         check_options(options)
         laid_out = self.laid_out(module, options)
-        generated = generate(laid_out, self.capability, options.num_warps)
+        generated = generate(laid_out, self.capability, options.num_warps, options.line_info)
         check_shared(generated.metadata["shared"], self.capability)
         binary, ptx, facts = self._made(generated.text, module.entry_name)
         texts = {"laid-out": print_module(laid_out), "llir": generated.text, "ptx": ptx}

@@ -26,6 +26,22 @@ def test_exchange(seed: int) -> None:
     assert (out == np.array([[100], [0], [100], [0]]) + np.arange(32)).all()
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_global_memory_between_ctas_of_a_cluster(seed: int) -> None:
+    """Ordered by the cluster's barrier, and by nothing without it."""
+    body = """mov.u32 %r1, %cluster_ctarank; mad.lo.u32 %r2, %r1, 32, %r100; mul.wide.u32 %rd1, %r2, 4;
+        add.u64 %rd2, %rd100, %rd1; st.global.b32 [%rd2], %r2; bar.sync 0; BARRIER xor.b32 %r3, %r2, 33;
+        mul.wide.u32 %rd3, %r3, 4; add.u64 %rd4, %rd100, %rd3; ld.global.b32 %r4, [%rd4]; add.u64 %rd5, %rd101, %rd1;
+        st.global.b32 [%rd5], %r4; ret;"""
+    x, out = np.zeros(64, "i4"), np.zeros(64, "i4")
+    barrier = "barrier.cluster.arrive; barrier.cluster.wait;"
+    run_body(body.replace("BARRIER", barrier), x, out, block=32, grid=(2,), cluster=(2,), seed=seed)
+    assert (out == np.arange(64) ^ 33).all()
+    with pytest.raises(Fault, match="another CTA") as caught:
+        run_body(body.replace("BARRIER", ""), x, out, block=32, grid=(2,), cluster=(2,), seed=seed)
+    assert caught.value.kind == "race"
+
+
 def test_a_cta_that_does_not_come() -> None:
     body = "mov.u32 %r1, %cluster_ctarank; setp.eq.u32 %p1, %r1, 1; @%p1 bra skip; barrier.cluster.arrive; " \
         "barrier.cluster.wait; skip: bar.sync 0, 64; ret;"

@@ -82,7 +82,7 @@ ret;
 def run_copies(text: str, seed: int) -> float:
     x = np.arange(1024, dtype="i4")
     out = np.empty(1024, "i4")
-    run(text, "k", (1,), 128, [x, Uninitialised(out)], seed=seed)
+    run(text, "k", (1,), 128, [x, Uninitialised(out)], seed=seed, limit=5000)
     want = x.reshape(2, 128, 4)[:, ::-1].reshape(-1)
     return float(np.abs(out - want).max())
 
@@ -120,7 +120,7 @@ done: ret;
 def run_bulk(text: str, seed: int) -> float:
     x, out = aligned(128, "i4"), aligned(128, "i4")
     x[:] = np.arange(128)
-    run(text, "k", (1,), 128, [x, Uninitialised(out)], seed=seed)
+    run(text, "k", (1,), 128, [x, Uninitialised(out)], seed=seed, limit=5000)
     return float(np.abs(out - x - 1).max())
 
 
@@ -137,7 +137,7 @@ ret;
 
 def run_atomic(text: str, seed: int) -> float:
     x, total = np.arange(128, dtype="i4"), np.zeros(2, "i4")
-    run(text, "k", (2,), 64, [x, total], seed=seed)
+    run(text, "k", (2,), 64, [x, total], seed=seed, limit=5000)
     return float(abs(total[0] - x.sum()))
 
 
@@ -148,7 +148,7 @@ def matmul(name: str, shared: int):
         a, b = rng.standard_normal((m, k)).astype("f2"), rng.standard_normal((k, n)).astype("f2")
         out = np.empty((m, n), "f2")
         run(text, "matmul", (1,), 128, [a, b, Uninitialised(out), m, n, k, k, n, n, None, None], shared_bytes=shared,
-            seed=seed)
+            seed=seed, limit=20_000)
         error = float(np.abs(out - a.astype("f8") @ b.astype("f8")).max())
         return 0.0 if error < 0.05 else error
 

@@ -34,3 +34,30 @@ def test_a_barrier_at_the_join():
     out = np.zeros(64, np.int32)
     ptx.run(TEXT, "k", (1,), 64, [out])
     assert out[0] == 5 and (out[1:] == 7).all()
+
+
+PACKS = """
+.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 out)
+.reqntid 32
+{
+	.reg .b16 	%rs<5>;
+	.reg .b32 	%r<4>;
+	.reg .b64 	%rd<2>;
+	ld.param.b64 	%rd1, [out];
+	mov.b16 	%rs1, 7;
+	mov.b32 	%r1, {%rs1, %rs2};
+	mov.b32 	{%rs3, %rs4}, %r1;
+	mov.b32 	%r2, {FIRST, %rs1};
+	st.global.b32 	[%rd1], %r2;
+	ret;
+}
+"""
+
+
+def test_a_word_with_an_unwritten_part_may_be_taken_apart():
+    out = np.zeros(1, np.int32)
+    ptx.run(PACKS.replace("FIRST", "%rs3"), "k", (1,), 32, [out])
+    assert out[0] == 7 << 16 | 7

@@ -72,6 +72,8 @@ def test_an_instruction_without_a_meaning() -> None:
 @pytest.mark.parametrize("body, message", [
     ("mov.b64 %r1, 5;", "32 bits"), ("add.f32 %r1, %p1, %r2;", "is a predicate"),
     ("add.u32 %r1, %r2;", "takes 2 sources"), ("add.u32 %r1, %r2, %r3, %r4;", "takes 2 sources"),
+    ("@x mov.u32 %r1, 1;", "x is not declared"), ("@%r1 bra a; a:", "is no predicate"),
+    ("ld.global.v4.b32 {%r1, %r2, %r3}, [%rd1];", "not 3"), ("mov.b64 %rd1, {%r1, , %r2};", "an operand belongs"),
     ("ld.global.b32 %r1;", "no meaning here"), ("fma.rn.f32 %r1, %r2, %r3;", "takes 3 sources"),
     ("mov.u32 %r1, nothing;", "declared nowhere"), ("setp.xx.u32 %p1, %r1, %r2;", "no comparison"),
     ("mov.b32 {%rs1, %rs2, %rs3}, %r1;", "do not make b32"), ("mov.u32 5, %r1;", "cannot be written"),

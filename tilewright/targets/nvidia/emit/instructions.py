@@ -55,6 +55,12 @@ _ROWS = (
     Instruction("st", "st", "9.7.9.11 st", text="st{space}{hints}{vector}.{kind} [{0}], {values};"),
     Instruction("mma", "mma.sync", "9.7.14.5.14 mma", text="mma.sync.aligned.{shape}.row.col.{d}.{a}.{a}.{d} {list0}, "
                 "{group0}, {group1}, {group2};", pure=True, convergent=True),
+    Instruction("cp.async", "cp.async", "9.7.9.25.3.1 cp.async",
+                text="cp.async.{cache}.shared.global [{0}], [{1}], {size}, {2};"),
+    Instruction("cp.async.commit", "cp.async.commit_group", "9.7.9.25.3.2 cp.async.commit_group",
+                text="cp.async.commit_group;"),
+    Instruction("cp.async.wait", "cp.async.wait_group", "9.7.9.25.3.3 cp.async.wait_group",
+                text="cp.async.wait_group {count};"),
     Instruction("opaque", "mov", "9.7.9.1 mov", text="mov.b32 {out}, {0};"),
     Instruction("ex2", "ex2.approx", "9.7.3.20 ex2", text="ex2.approx.ftz.f32 {out}, {0};", pure=True),
     Instruction("fma.sat", "fma", "9.7.3.6 fma", text="fma.rn.sat.f32 {out}, {0}, {1}, {2};", pure=True),

@@ -166,12 +166,17 @@ class Homes:
             self._set(arg, self._known(following, init))
         if before is None:
             for result, arg in zip(op.results, args, strict=True):
-                self._set(result, self.home.get(arg))
+                self._agree(result, arg)
         else:
             passed = before.terminator.operands[1:]
             for result, arg, value in zip(op.results, body.args, passed, strict=True):
                 self._set(arg, self._known(value))
-                self._set(result, self.home.get(arg))
+                self._agree(result, arg)
+
+    def _agree(self, result: Value, arg: Value) -> None:
+        """What a loop gives is what went round in it: whichever of the two has a home, both do."""
+        self._set(result, self.home.get(arg))
+        self._set(arg, self.home.get(result))
 
     def _known(self, *values: Value) -> Layout | None:
         return next((self.home[v] for v in values if v in self.home), None)

@@ -17,7 +17,7 @@ from tilewright.ir.layout_rules import grown_dims, moves_nothing
 from tilewright.ir.node import Block, Module, Op, Value
 from tilewright.ir.types import Tile, Type, shape_of
 from tilewright.ir.walk import defining_ops
-from tilewright.layout import Layout, views
+from tilewright.layout import Layout, coalesced, views
 from tilewright.targets.nvidia.capability import Capability
 from tilewright.targets.nvidia.passes.homes import ANCHORED, Homes, is_tile
 
@@ -111,6 +111,8 @@ class _Rebuild:
             return operand_layout(op, index, homes.of(op.result))
         if op.row.elementwise:
             return homes.of(op.result)
+        if op.name == "device_print":      # neighbours in neighbouring threads: lines come in order as far as they can
+            return coalesced(shape_of(value.type), 1, homes.num_warps)
         if op.name == "histogram":
             return homes.of(op.operands[0])
         if (op.name, index) in (("dot", 2), ("gather", 1)):

@@ -121,12 +121,20 @@ def memory_of(instruction: Instruction, bind: Binding, operand: Operand) -> Memo
 
 
 
+def _elements(bind: Binding, operand: Operand) -> tuple[Operand, ...]:
+    """What a load or store moves: one register, or a vector."""
+    items = bind.items(operand)
+    if len(items) not in (1, 2, 4, 8):
+        raise bind.error(f"moves 1, 2, 4 or 8 elements, not {len(items)}")
+    return items
+
+
 def load(instruction: Instruction, bind: Binding) -> Step:
     """ld, ldu: one element or a vector."""
     type, parts = instruction.parts[-1], instruction.parts
     if type not in DTYPE and type != "b128":
         raise bind.error(f"{type!r} is no type of a load")
-    targets = bind.items(instruction.operands[0])
+    targets = _elements(bind, instruction.operands[0])
     operand = instruction.operands[1]
     if space_of(instruction).startswith("param") and isinstance(operand, Address) and \
             isinstance(operand.base, Symbol) and operand.base.name in bind.cta.program.parameters:
@@ -196,7 +204,7 @@ def store(instruction: Instruction, bind: Binding) -> Step:
         raise bind.error("constant memory is not written")
     item = 16 if type == "b128" else DTYPE[type].itemsize
     sources = [bind.source(s, "b128" if item == 16 else _BITS[item]) if item == 16 or type[0] in "bus" else
-               bind.source(s, type).view(f"u{item}") for s in bind.items(instruction.operands[1])]
+               bind.source(s, type).view(f"u{item}") for s in _elements(bind, instruction.operands[1])]
     strong = any(p in _STRONG for p in parts)
     cta, ids, line = bind.cta, bind.cta.ids, instruction.line
     counted = cta.launch.checks.memory_counters

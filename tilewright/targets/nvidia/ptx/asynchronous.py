@@ -106,6 +106,7 @@ class Asynchronous:
         cells, who = shared.tracker.cells_of(address, rows.dtype.itemsize * rows.shape[1], threads)
         np.subtract.at(shared.landing, cells, 1)
         scatter(shared.data, address, rows)
+        shared.tracker.asynchronous |= record is not None
         shared.tracker.written[cells] = (clocks.now[who >> 5] << CODE_BITS | who) if record is None else record(cells)
 
     def arrive_after_copies(self, barriers: Mbarriers, barrier: Mbarrier, threads: Array, counted: bool,

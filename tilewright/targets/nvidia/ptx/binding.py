@@ -85,7 +85,9 @@ class Binding:
     def register(self, name: str) -> Array:
         """The array of a register."""
         if name not in self.registers:
-            type = self.cta.program.function.registers[name]
+            type = self.cta.program.function.registers.get(name)
+            if type is None:
+                raise self.error(f"register {name} is not declared")
             self.registers[name] = np.zeros(self.threads, register_dtype(type))
         return self.registers[name]
 
@@ -139,6 +141,10 @@ class Binding:
         if type in PACKED:
             raise self.error(f"{operand.name} has {8 * wide} bits, {type} is wanted")
         return array.view(dtype)[:: wide // narrow]
+
+    def guard(self, name: str) -> Array:
+        """The predicate register of a guard."""
+        return self.source(Register(name), "pred")
 
     def predicate(self, operand: Operand) -> Callable[[], Array]:
         """A predicate that may be negated, or a constant."""

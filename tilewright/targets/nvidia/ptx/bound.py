@@ -110,7 +110,7 @@ class Code:
         guard = instruction.guard
         if guard is None or instruction.family == "bra":
             return step
-        predicate, negated, size = self.cta.binding.register(guard.register), guard.negated, self.cta.threads
+        predicate, negated, size = self.cta.binding.guard(guard.register), guard.negated, self.cta.threads
         watch = self._watch([guard.register])
 
         def guarded(on: Mask) -> None:
@@ -134,7 +134,7 @@ class Code:
         watch = self._watch([guard.register])
         if instruction.family in ("bra", "brx"):        # they look at their guards themselves
             return run if watch is None else _after(watch, run)
-        predicate, negated = cta.binding.register(guard.register), guard.negated
+        predicate, negated = cta.binding.guard(guard.register), guard.negated
 
         def guarded(strand: Strand) -> int:
             if watch is not None and strand.admitted != strand.pc:
@@ -202,7 +202,11 @@ class Code:
         return watched
 
     def _computed(self, step: Step, instruction: Instruction, marks: list[Array]) -> Step:
-        """Unwritten sources make unwritten results; of a selection only the source that was chosen counts."""
+        """Unwritten sources make unwritten results; of a selection only the source that was chosen counts.
+
+        A register that is packed of parts is taken to be written if one part is: LLVM fills up words that it takes
+        apart again, and which bits are whose is not followed.
+        """
         operands = instruction.operands
         groups = [[k for name in registers_of(o) if (k := self.known.get(name)) is not None] for o in operands[1:]]
         if not marks and not any(groups):
@@ -219,8 +223,13 @@ class Code:
                 out = out & known
             return out
 
+        packs = instruction.family == "mov" and len(registers_of(operands[1])) > 1
+        parts = [self.known.get(name, everything) for name in registers_of(operands[1])] if packs else []
+
         def computed(on: Mask) -> None:
-            if choose is not None:
+            if packs:
+                known = np.logical_or.reduce(parts)
+            elif choose is not None:
                 known = np.where(choose(), all_of(groups[0]), all_of(groups[1])) & all_of(groups[2])
             else:
                 known = all_of(flat)

@@ -152,6 +152,7 @@ def start_into_shared(bind: Binding, target: Cta, byte: Array, item: int, read: 
         data = read()
         shared.landing[cells] -= 1
         shared.data.view(data.dtype)[byte // item] = data[:, 0]
+        shared.tracker.asynchronous = True
         shared.tracker.written[cells] = object_.tick() << CODE_BITS | object_.code
         shared.unfenced[cells] = False
         barriers.complete(object_, len(byte) * item)
@@ -246,6 +247,8 @@ def bytes_copy(instruction: Instruction, bind: Binding) -> Step:
             if length % 16 or target % 16 or origin % 16:
                 raise Fault("misaligned", f"a bulk copy of {length} bytes from {origin:#x} to {target:#x}; all three "
                             "are to be multiples of 16", (thread,))
+            if length == 0:
+                continue
             item = 4 if not reduction else UNSIGNED[_width(parts[-1])].itemsize
             offsets = np.arange(0, length, item, dtype=np.int64)
             if barrier is not None:

@@ -25,6 +25,7 @@ FIRST_AGENT_CODE = 1024           # codes below are threads
 FIRST_TENSOR_AGENT = 32           # the tensor cores of each warpgroup, then mbarriers
 FIRST_BARRIER_AGENT = 40
 _AGENT_OF_CODE = np.concatenate([np.arange(1024) // 32, 32 + np.arange(4096 - 1024)])
+_NOTHING = np.zeros(1, bool)
 SEVERAL = 63                      # in a record of reads: more than one lane of the warp
 
 
@@ -43,6 +44,10 @@ class Clocks:
         self.first = after + 1
         self.fenced: dict[int, Array] = {}       # warp -> its clock at its last fence
         self.pending: dict[int, list[Any]] = {}      # warp -> releases read by relaxed loads, taken over at a fence
+
+    def seen_by_all(self) -> int:
+        """A time up to which every warp has seen what every warp did: what is older needs no closer look."""
+        return int(self.seen[:, :self.warps].min())
 
     @property
     def latest(self) -> int:
@@ -88,15 +93,15 @@ def merge(one: Array | None, other: Array) -> Array:
 class Tracker:
     """Records of accesses, for each cell of `1 << shift` bytes."""
 
-    def __init__(self, size: int, shift: int, clocks: Clocks, name: str) -> None:
+    def __init__(self, size: int, shift: int, clocks: Clocks, name: str, warpgroups: int = 0) -> None:
         self.shift, self.name = shift, name
+        self.asynchronous = False        # did anybody but threads write
         self.cells = max(1, (size + (1 << shift) - 1) >> shift)
         self.adopt(clocks)
         self.written = np.zeros(self.cells, np.int64)                     # time << 12 | who
         # time << 6 | lane, a row a warp, then one a warpgroup for its tensor cores
-        self.read = np.zeros((clocks.warps + clocks.warps // 4, self.cells), np.int64)
-        self.readers = np.array([*range(clocks.warps), *range(FIRST_TENSOR_AGENT,
-                                                              FIRST_TENSOR_AGENT + clocks.warps // 4)])
+        self.read = np.zeros((clocks.warps + warpgroups, self.cells), np.int64)
+        self.readers = np.array([*range(clocks.warps), *range(FIRST_TENSOR_AGENT, FIRST_TENSOR_AGENT + warpgroups)])
         self.atomic: Array | None = None                                  # as `read`
 
     def adopt(self, clocks: Clocks) -> None:
@@ -105,6 +110,7 @@ class Tracker:
     def clear(self) -> None:
         self.written[:] = 0
         self.read[:] = 0
+        self.asynchronous = False
         self.atomic = None
 
     def cells_of(self, address: Array, size: int, threads: Array) -> tuple[Array, Array]:
@@ -117,16 +123,20 @@ class Tracker:
 
     # ---- tests
     def _unordered(self, record: Array, warp: Array, thread: Array) -> Array:
+        if not self.asynchronous and int(record.max()) >> CODE_BITS <= self.clocks.seen_by_all():
+            return _NOTHING
         who = record & ((1 << CODE_BITS) - 1)
         late = (record >> CODE_BITS) > self.clocks.seen[warp, _AGENT_OF_CODE[who]]
         return np.asarray(late & (who != thread))
 
     def _unordered_lanes(self, records: Array, warp: Array, thread: Array) -> Array:
         """For each access: is one of the lane records (a row a warp) not ordered before it?"""
+        if len(records) == self.clocks.warps and int(records.max()) >> 6 <= self.clocks.seen_by_all():
+            return _NOTHING
         readers = self.readers[:len(records)]
         late = (records >> 6) > self.clocks.seen[warp[None, :], readers[:, None]]
         if not late.any():
-            return np.zeros(len(warp), bool)
+            return _NOTHING
         own = (readers[:, None] == warp) & ((records & 63) == (thread & 31))
         return np.asarray((late & ~own).any(0))
 

@@ -46,8 +46,8 @@ class ClusterBarrier:
         for peer in peers:      # everything before is ordered before everything after
             everyone = np.arange(peer.warps)
             peer.clocks.take_over(everyone, peer.clocks.hand_on(everyone))
-        memory = cta.launch.memory
-        memory.ordered.update(p.number for p in peers)
+        for peer in peers:
+            cta.launch.memory.orders.setdefault(peer.number, set()).update(p.number for p in peers)
         waiting, self.waiting = self.waiting, []
         for owner, strand in waiting:
             strand.pc += 1

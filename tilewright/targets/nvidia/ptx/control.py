@@ -28,7 +28,7 @@ def branch(instruction: Instruction, bind: Binding) -> Control:
     guard = instruction.guard
     if guard is None:
         return Control(lambda strand: to)
-    predicate, negated, joins = bind.register(guard.register), guard.negated, cta.program.joins
+    predicate, negated, joins = bind.guard(guard.register), guard.negated, cta.program.joins
     counters = cta.launch.counters
 
     def run(strand: Strand) -> int:
@@ -57,7 +57,7 @@ def branch_indexed(instruction: Instruction, bind: Binding) -> Control:
     targets = [cta.program.target(name) for name in cta.program.function.tables[table.name]]
     index = bind.source(instruction.operands[0], "u32")
     guard = instruction.guard
-    predicate = bind.register(guard.register) if guard is not None else None
+    predicate = bind.guard(guard.register) if guard is not None else None
 
     def run(strand: Strand) -> int:
         lanes = cta.lanes(strand.on)

@@ -1,7 +1,7 @@
-"""Meanings of cvt, cvt.pack and szext's kin: every pair of formats, modes, saturation, relu (PTX ISA 9.7.9.21 to .23).
+"""Meanings of cvt and cvt.pack: every pair of formats, modes, saturation, relu (PTX ISA 9.7.9.21, 9.7.9.22).
 
-Before: a cvt with its types.  After: integers wrap or saturate as PTX says; float to integer saturates, NaN gives 0 (or
-the sign bit for 64 bits: as the ISA, implementation-defined, so 0x8000...).
+Before: a cvt with its types.  After: integers wrap or saturate as PTX says; float to integer saturates, NaN gives 0,
+or the highest bit alone where one of the two types has 64 bits.
 Tests: tests/targets/nvidia/ptx/test_conversion.py.
 """
 
@@ -95,8 +95,8 @@ def _float_to_integer(parts: tuple[str, ...], to: str, source: str) -> Callable[
         out = np.where(nan | high | low, 0.0, whole).astype(dtype)
         if high.any() or low.any():
             out = np.where(high, dtype.type(info.max), np.where(low, dtype.type(info.min), out))
-        if dtype.itemsize == 8 and nan.any():
-            out = np.where(nan, np.array(1 << 63, np.uint64).view(dtype), out)
+        if (dtype.itemsize == 8 or source == "f64") and nan.any():
+            out = np.where(nan, np.array(1 << (8 * dtype.itemsize - 1), f"u{dtype.itemsize}").view(dtype), out)
         return out
 
     return to_integer

@@ -81,8 +81,9 @@ class Cta:
             self.addresses[variable.name] = start
         self.static_shared = shared
         checks = self.launch.checks
+        products = any(i.family == "wgmma" for i in self.program.code)
         self.shared = SharedMemory(start + self.launch.shared_bytes, self.program.smallest_access("shared"), checks,
-                                   self.clocks)
+                                   self.clocks, self.warps // 4 if products else 0)
         self.shared.asynchronous = any(i.family in ("cp", "wgmma", "tcgen05", "mbarrier", "stmatrix", "fence")
                                        for i in self.program.code)
         self.local = LocalMemory(local, self.threads, checks)

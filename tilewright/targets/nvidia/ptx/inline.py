@@ -30,10 +30,19 @@ RUNTIME = frozenset({"vprintf", "__assertfail"})
 
 def inline_calls(function: Function, module: Module) -> Function:
     """`function` with no call of the module's own functions.  Raises `PtxSyntaxError` for recursion."""
+    if not any(_calls_own(instruction, module) for instruction in function.code):
+        return function
     flat = replace(function, registers=dict(function.registers), variables=dict(function.variables), code=[],
                    labels={}, tables=dict(function.tables), undefined={})
     _Inliner(module, flat).place(function, "", {}, (function.name,))
     return flat
+
+
+def _calls_own(instruction: Instruction, module: Module) -> bool:
+    """Is it a call of anything but the runtime?"""
+    if instruction.family != "call":
+        return False
+    return not any(isinstance(o, Symbol) and o.name in RUNTIME for o in instruction.operands)
 
 
 class _Inliner:

@@ -77,6 +77,7 @@ class Launch:
         self._check_shape()
         self.counters, self.printed = Counters(), list[str]()
         self.memory = GlobalMemory(checks, program.smallest_access("global"))
+        self.memory.ctas = self.grid[0] * self.grid[1] * self.grid[2]
         self.released: dict[int, Released] = {}
         self.latest = 0
         self.addresses: dict[str, int] = {}
@@ -117,6 +118,7 @@ class Launch:
 
     def _run_cluster(self, ctas: list[Cta]) -> None:
         self.cluster_barrier.clear()
+        self.memory.orders.clear()
         if len(ctas) == 1:
             self.memory.enter(ctas[0].number, ctas[0].clocks)
             if not ctas[0].run():
@@ -124,6 +126,7 @@ class Launch:
         else:
             self._run_together(ctas)
         for cta in ctas:
+            self.memory.enter(cta.number, cta.clocks, cta.rank)
             cta.copies.finish()
             self.latest = max(self.latest, cta.clocks.latest)
             self.counters.add("instructions", cta.executed)
@@ -134,7 +137,7 @@ class Launch:
         while left:
             before = sum(c.executed for c in ctas)
             for cta in list(left):
-                self.memory.enter(cta.number, cta.clocks)
+                self.memory.enter(cta.number, cta.clocks, cta.rank)
                 if cta.run():
                     left.remove(cta)
             if left and sum(c.executed for c in ctas) == before and not any(c.ready for c in ctas):

@@ -95,8 +95,9 @@ class GlobalMemory:
         self.lows: list[int] = []
         self.next = GLOBAL_START
         self.clocks: Clocks | None = None
-        self.cta = 0
-        self.ordered: set[int] = set()       # CTAs whose writes this CTA has acquired
+        self.cta, self.ctas = 0, 1           # whose accesses these are; how many the grid has
+        self.rank = 0                        # of the CTA in its cluster
+        self.orders: dict[int, set[int]] = {}       # of a CTA: those whose writes it has acquired
 
     def add(self, name: str, data: Array, low: int, high: int, writable: bool = True) -> Region:
         """Put `data`, of which bytes `low` to `high` are in bounds, at a new address."""
@@ -106,13 +107,18 @@ class GlobalMemory:
         self.lows.append(region.base)
         return region
 
-    def enter(self, cta: int, clocks: Clocks) -> None:
-        """From now on, accesses are those of this CTA."""
-        self.cta, self.clocks = cta, clocks
-        self.ordered = set()
+    def enter(self, cta: int, clocks: Clocks, rank: int = 0) -> None:
+        """From now on, accesses are those of this CTA.  CTAs of a cluster take turns, each with records of its own."""
+        self.cta, self.clocks, self.rank = cta, clocks, rank
         for region in self.regions:
+            region.tracker = region.trackers.get(rank)
             if region.tracker is not None:
                 region.tracker.adopt(clocks)
+
+    @property
+    def ordered(self) -> set[int]:
+        """CTAs whose writes this one has acquired."""
+        return self.orders.setdefault(self.cta, set())
 
     def region_at(self, address: int) -> Region | None:
         index = bisect_right(self.lows, address) - 1
@@ -189,6 +195,7 @@ class GlobalMemory:
         if region.tracker is None:
             assert self.clocks is not None
             region.tracker = Tracker(len(region.data), self.shift, self.clocks, region.name)
+            region.trackers[self.rank] = region.tracker
         return region
 
     def write(self, address: Array, threads: Array, values: Array, strong: bool = False) -> None:
@@ -243,11 +250,11 @@ class SharedMemory:
 
     space = "shared"
 
-    def __init__(self, size: int, shift: int, checks: Checks, clocks: Clocks) -> None:
+    def __init__(self, size: int, shift: int, checks: Checks, clocks: Clocks, warpgroups: int) -> None:
         self.size, self.checks = size, checks
         padded = -(-max(size, 1) // 128) * 128
         self.data = np.full(padded, 0xFF, np.uint8)      # NaN in every float type
-        self.tracker = Tracker(padded, shift, clocks, "shared memory")
+        self.tracker = Tracker(padded, shift, clocks, "shared memory", warpgroups)
         cells = self.tracker.cells
         self.landing = np.zeros(cells, np.int32)         # asynchronous writes under way
         self.leaving = np.zeros(cells, np.int32)         # asynchronous reads under way

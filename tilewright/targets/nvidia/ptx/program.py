@@ -164,10 +164,13 @@ def registers_of(operand: Operand) -> list[str]:
 
 def written_and_read(instruction: Instruction) -> tuple[list[str], list[str]]:
     """Registers that an instruction writes, and reads (its guard too)."""
-    results = row_of(instruction).results_of(instruction)
-    writes, reads = [], []
+    results = row_of(instruction).results
+    writes: list[str] = []
+    reads: list[str] = []
     for index, operand in enumerate(instruction.operands):
-        if index < results and not isinstance(operand, Address):
+        if isinstance(operand, Register):
+            (writes if index < results else reads).append(operand.name)
+        elif index < results and not isinstance(operand, Address):
             writes += registers_of(operand)
         else:
             reads += registers_of(operand)

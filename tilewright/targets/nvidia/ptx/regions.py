@@ -17,7 +17,7 @@ from tilewright.targets.nvidia.ptx.clocks import Tracker
 from tilewright.targets.nvidia.ptx.report import Fault
 
 Array = np.ndarray[Any, Any]
-_NOBODY, _SEVERAL = -1, -2
+_NOBODY, _SEVERAL = 0, -1       # in place of a CTA's number, which is kept plus one: memory of zeros costs nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,10 @@ class Checks:
 
 class _Memory(Protocol):
     cta: int
-    ordered: set[int]
+    ctas: int
+
+    @property
+    def ordered(self) -> set[int]: ...
 
 
 class Region:
@@ -42,7 +45,8 @@ class Region:
         self.low, self.high, self.writable = low, high, writable
         self.changed = False
         self.unwritten: Array | None = None       # a flag a byte, where reading before writing is a fault
-        self.tracker: Tracker | None = None
+        self.tracker: Tracker | None = None       # of the CTA that runs, one of these by rank in the cluster
+        self.trackers: dict[int, Tracker] = {}
         self.by_cta: dict[str, Array] = {}        # kind of access -> the CTA that made it, a cell
 
     # ---- initialisation
@@ -62,25 +66,29 @@ class Region:
     def _ctas(self, kind: str) -> Array:
         if kind not in self.by_cta:
             assert self.tracker is not None
-            self.by_cta[kind] = np.full(self.tracker.cells, _NOBODY, np.int32)
+            self.by_cta[kind] = np.zeros(self.tracker.cells, np.int32)
         return self.by_cta[kind]
 
     def _others(self, kind: str, cells: Array, memory: _Memory) -> Array | None:
         """Which cells another CTA touched in this way, with nothing that orders it before."""
+        if memory.ctas == 1:
+            return None
         if kind not in self.by_cta:
             return None
         who = self.by_cta[kind][cells]
-        bad = (who != _NOBODY) & (who != memory.cta)
+        bad = (who != _NOBODY) & (who != memory.cta + 1)
         if not bad.any():
             return None
         if memory.ordered:
-            bad &= ~np.isin(who, [*memory.ordered, _SEVERAL])
+            bad &= ~np.isin(who, [*(cta + 1 for cta in memory.ordered), _SEVERAL])
         return bad if bad.any() else None
 
     def _note(self, kind: str, cells: Array, memory: _Memory) -> None:
+        if memory.ctas == 1:
+            return
         ctas = self._ctas(kind)
-        old = ctas[cells]
-        ctas[cells] = np.where((old == _NOBODY) | (old == memory.cta) | (kind == "write"), memory.cta, _SEVERAL)
+        mine, old = memory.cta + 1, ctas[cells]
+        ctas[cells] = np.where((old == _NOBODY) | (old == mine) | (kind == "write"), mine, _SEVERAL)
 
     def _report(self, bad: Array, cells: Array, threads: Array, what: str) -> None:
         at = int(np.flatnonzero(bad)[0])

@@ -48,9 +48,6 @@ class Row:
     control: bool = False
     pure: bool = False
 
-    def results_of(self, instruction: Instruction) -> int:
-        return self.results
-
 
 FLOATS = ("f16", "f16x2", "bf16", "bf16x2", "f32", "f64", "f32x2")
 

@@ -157,6 +157,8 @@ def _result(bind: Binding, operand: Operand, m: int, n: int, type: str,
             saturate: bool) -> Callable[[Array, Mask], None]:
     per = 2 if type == "f16" else 1
     puts = [bind.put(item, "b64" if type == "f64" else "b32") for item in bind.items(operand)]
+    if 32 * len(puts) * per != m * n:
+        raise bind.error(f"{len(puts)} registers do not hold {m}x{n} {type}")
     place = c_places(m, n, per).reshape(-1)
 
     def write(value: Array, on: Mask) -> None:

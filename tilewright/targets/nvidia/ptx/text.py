@@ -67,7 +67,7 @@ class _Parser:
         self.scopes: list[_Scope] = []
         self.scope_count = 0
         self.function = Function("", False)
-        self.places: list[tuple[int, ...]] = []     # of each instruction: file, line, column and the call site's
+        self.plain: dict[str, Operand] = {}         # words that mean one register in the whole function
 
     # ---- the module
     def module(self) -> Module:
@@ -130,6 +130,7 @@ class _Parser:
         self.tokens.expect("{")
         self.scopes = [_Scope(0)]
         self.scope_count = 0
+        self.plain = {}
         self.functions[function.name] = function
         while self.scopes:
             self._statement()
@@ -251,6 +252,10 @@ class _Parser:
     def _operand(self) -> Operand:
         tokens = self.tokens
         word = tokens.next()
+        outermost = len(self.scopes) == 1
+        known = self.plain.get(word) if outermost else None
+        if known is not None and tokens.peek() != "|":
+            return known
         if word == "[":
             return self._address()
         if word == "{":
@@ -265,9 +270,13 @@ class _Parser:
         first = self._named(word)
         if tokens.accept("|"):
             return Pair(first, self._named(tokens.next()))
+        if outermost and isinstance(first, Register | Special):
+            self.plain[word] = first
         return first
 
     def _named(self, word: str) -> Operand:
+        if not (word[0].isalpha() or word[0] in "_%$."):
+            raise self.tokens.error(f"{word!r} stands where an operand belongs")
         if word == "_":
             return Sink()
         if _SPECIAL.match(word):
@@ -289,7 +298,8 @@ class _Parser:
         items: list[Operand] = []
         while not self.tokens.accept(end):
             items.append(self._operand())
-            self.tokens.accept(",")
+            if not self.tokens.accept(",") and self.tokens.peek() != end:
+                raise self.tokens.error(f"{self.tokens.peek()!r} stands where ',' or {end!r} belongs")
         return tuple(items)
 
     def _address(self) -> Operand:

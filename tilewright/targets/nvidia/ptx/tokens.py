@@ -39,15 +39,18 @@ class Tokens:
         self._line_starts = [0, *(m.end() for m in re.finditer("\n", text))]
         self._places: dict[int, tuple[int, ...]] = {}
         self._at = 0
+        words, starts = self.words, self._starts
         for match in _TOKEN.finditer(text):
-            self._take(match)
+            if match.lastgroup == "word":
+                words.append(match[0])
+                starts.append(match.start())
+            else:
+                self._take(match)
 
     def _take(self, match: re.Match[str]) -> None:
+        """What is no word: places, names of files, registers that LLVM leaves undefined."""
         kind = match.lastgroup
-        if kind == "word":
-            self.words.append(match["word"])
-            self._starts.append(match.start())
-        elif kind == "loc":
+        if kind == "loc":
             numbers = tuple(int(n) for n in _NUMBER.findall(re.sub(r"function_name\s+[^\s,]+", "", match["loc"])))
             self._loc_starts.append(match.start())
             self._locs.append(numbers if len(numbers) > 2 else (*numbers, 0))

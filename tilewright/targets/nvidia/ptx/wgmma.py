@@ -283,6 +283,8 @@ def _accumulators(bind: Binding, instruction: Instruction, n: int, type: str,
     if len(items) != place.shape[1]:
         raise bind.error(f"{len(items)} registers do not hold 64x{n} {type}")
     arrays = [bind.register(item.name) for item in items if isinstance(item, Register)]
+    if len(arrays) != len(items) or any(a.dtype != np.uint32 for a in arrays):
+        raise bind.error("accumulates in registers of 32 bits")
     chosen = bind.predicate(instruction.operands[3])
     names = [item.name for item in items if isinstance(item, Register)]
     flying = [bind.flying(name) for name in names]

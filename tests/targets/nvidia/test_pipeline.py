@@ -1,0 +1,176 @@
+"""Loops whose operands are copied ahead: on the PTX machine, which lets copies land as late as they may."""
+
+import numpy as np
+import pytest
+
+import tilewright as triton
+import tilewright.language as tl
+from tests.targets.nvidia.harness import tile_ir
+from tilewright.ir.ops import Stage
+from tilewright.ir.parse import parse_module
+from tilewright.ir.text import print_module
+from tilewright.ir.verify import verify
+from tilewright.ir.walk import ops_in
+from tilewright.language.options import Options
+from tilewright.targets.nvidia import NvidiaTarget
+from tilewright.testing import ptx_machine
+
+
+@triton.jit
+def matmul(a_ptr, b_ptr, c_ptr, M, N, K, a_row, b_row, c_row, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    m = (tl.program_id(0) * BM + tl.arange(0, BM)) % M
+    n = (tl.program_id(1) * BN + tl.arange(0, BN)) % N
+    k = tl.arange(0, BK)
+    a = a_ptr + m[:, None] * a_row + k[None, :]
+    b = b_ptr + k[:, None] * b_row + n[None, :]
+    total = tl.zeros((BM, BN), tl.float32)
+    for step in range(tl.cdiv(K, BK)):
+        x = tl.load(a, mask=k[None, :] < K - step * BK, other=0.0)
+        y = tl.load(b, mask=k[:, None] < K - step * BK, other=0.0)
+        total = tl.dot(x, y, total)
+        a += BK
+        b += BK * b_row
+    m = tl.program_id(0) * BM + tl.arange(0, BM)
+    n = tl.program_id(1) * BN + tl.arange(0, BN)
+    tl.store(c_ptr + m[:, None] * c_row + n[None, :], total, mask=(m[:, None] < M) & (n[None, :] < N))
+
+
+@triton.jit
+def attention(q, k, v, out, keys, M: tl.constexpr, N: tl.constexpr, D: tl.constexpr):
+    m, n, d = tl.arange(0, M), tl.arange(0, N), tl.arange(0, D)
+    rows = tl.load(q + m[:, None] * D + d[None, :])
+    most = tl.full((M,), -float("inf"), tl.float32)
+    total = tl.zeros((M,), tl.float32)
+    result = tl.zeros((M, D), tl.float32)
+    for start in range(0, keys, N):
+        at = start + n
+        s = tl.dot(rows, tl.trans(tl.load(k + at[:, None] * D + d[None, :], mask=at[:, None] < keys, other=0.0)))
+        s = tl.where(at[None, :] < keys, s, -float("inf"))
+        new = tl.maximum(most, tl.max(s, 1))
+        p = tl.exp(s - new[:, None])
+        alpha = tl.exp(most - new)
+        total = total * alpha + tl.sum(p, 1)
+        values = tl.load(v + at[:, None] * D + d[None, :], mask=at[:, None] < keys, other=0.0)
+        result = tl.dot(p.to(tl.float16), values, result * alpha[:, None])
+        most = new
+    tl.store(out + m[:, None] * D + d[None, :], result / total[:, None])
+
+
+def numbers(shape, dtype, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+def run_matmul(M, N, K, dtype=np.float16, tiles=(32, 32, 32), seed=0, offset=0, **options):
+    a, b = numbers(M * K + offset, dtype)[offset:].reshape(M, K), numbers((K, N), dtype, 1)
+    c = np.full((M, N), np.nan, np.float32)
+    grid = triton.cdiv(M, tiles[0]), triton.cdiv(N, tiles[1])
+    BM, BN, BK = tiles
+    constants = {"BM": BM, "BN": BN, "BK": BK, **options}
+    code = ptx_machine.run(matmul, grid, (a, b, c, M, N, K, K, N, N), constants, seed=seed)
+    want = a.astype(np.float64) @ b.astype(np.float64)
+    np.testing.assert_allclose(c, want, rtol=0, atol=2e-3 * np.abs(want).max())
+    return code
+
+
+@pytest.mark.parametrize("M, N, K", [(32, 32, 96), (32, 32, 32), (64, 32, 128), (40, 24, 72), (17, 33, 65),
+                                     (32, 64, 16)])
+@pytest.mark.parametrize("stages", [2, 3, 4])
+def test_matmul(M, N, K, stages):
+    code = run_matmul(M, N, K, num_stages=stages)
+    assert "cp.async" in code.texts["ptx"] and f"cp.async.wait_group {stages - 2};" in code.texts["ptx"]
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_warps_in_any_order(seed):
+    run_matmul(32, 32, 128, seed=seed)
+
+
+@pytest.mark.parametrize("dtype, tiles", [(np.float32, (32, 32, 16)), (np.float16, (64, 16, 64))])
+def test_types_and_tiles(dtype, tiles):
+    assert "shared_load" in run_matmul(64, 64, 64, dtype, tiles).texts["laid-out"]
+
+
+def test_rows_that_are_not_aligned():
+    run_matmul(32, 32, 64, offset=1)
+
+
+def test_no_iterations():
+    code = run_matmul(32, 32, 0)
+    assert "shared_alloc" in code.texts["laid-out"]
+
+
+def test_one_stage_copies_nothing_ahead():
+    assert "cp.async" not in run_matmul(32, 32, 64, num_stages=1).texts["ptx"]
+
+
+@pytest.mark.parametrize("keys", [64, 100, 7])
+def test_attention(keys):
+    q, k, v = numbers((32, 32), np.float16), numbers((keys, 32), np.float16, 1), numbers((keys, 32), np.float16, 2)
+    out = np.zeros((32, 32), np.float32)
+    code = ptx_machine.run(attention, (1,), (q, k, v, out, keys), {"M": 32, "N": 32, "D": 32})
+    s = q.astype(np.float64) @ k.astype(np.float64).T
+    p = np.exp(s - s.max(1, keepdims=True))
+    np.testing.assert_allclose(out, p / p.sum(1, keepdims=True) @ v.astype(np.float64), rtol=0, atol=5e-3)
+    assert code.texts["laid-out"].count("shared_alloc") == 2
+
+
+@triton.jit
+def persistent(a_ptr, b_ptr, c_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    across = tl.cdiv(N, BN)
+    for tile in range(tl.program_id(0), tl.cdiv(M, BM) * across, tl.num_programs(0)):
+        m, n, k = tile // across * BM + tl.arange(0, BM), tile % across * BN + tl.arange(0, BN), tl.arange(0, BK)
+        total = tl.zeros((BM, BN), tl.float32)
+        for start in range(0, K, BK):
+            x = tl.load(a_ptr + m[:, None] * K + start + k[None, :])
+            y = tl.load(b_ptr + (start + k)[:, None] * N + n[None, :])
+            total = tl.dot(x, y, total)
+        tl.store(c_ptr + m[:, None] * N + n[None, :], total / (1 + tl.sum(total * total, 1, keep_dims=True)))
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_buffers_are_for_others_behind_the_loop(seed):
+    M, N, K = 64, 64, 64
+    a, b, c = numbers((M, K), np.float16), numbers((K, N), np.float16, 1), np.zeros((M, N), np.float32)
+    constants = {"BM": 32, "BN": 32, "BK": 32, "num_stages": 3}
+    code = ptx_machine.run(persistent, (2,), (a, b, c, M, N, K), constants, seed=seed)
+    product = a.astype(np.float64) @ b.astype(np.float64)
+    for n in range(0, N, 32):
+        part = product[:, n:n + 32]
+        np.testing.assert_allclose(c[:, n:n + 32], part / (1 + (part * part).sum(1, keepdims=True)), atol=1e-3)
+    assert code.metadata["shared"] == 3 * 2 * 32 * 32 * 2     # the buffers; what is written goes through the same bytes
+
+
+@triton.jit
+def writes_what_it_reads(a_ptr, c_ptr, K, BM: tl.constexpr, BK: tl.constexpr):
+    m, k = tl.arange(0, BM), tl.arange(0, BK)
+    total = tl.zeros((BM, BM), tl.float32)
+    for start in range(0, K, BK):
+        x = tl.load(a_ptr + m[:, None] * K + start + k[None, :])
+        total = tl.dot(x, tl.trans(x * 2), total)
+        tl.store(a_ptr + m[:, None] * K + start + k[None, :], x + 1)
+    tl.store(c_ptr + m[:, None] * BM + m[None, :], total)
+
+
+def test_what_the_loop_writes_is_not_read_ahead():
+    a, c = numbers((16, 64), np.float16), np.zeros((16, 16), np.float32)
+    want = a.astype(np.float64) @ (2 * a).astype(np.float64).T
+    code = ptx_machine.run(writes_what_it_reads, (1,), (a, c, 64), {"BM": 16, "BK": 16})
+    np.testing.assert_allclose(c, want, atol=0.1)
+    assert "shared_alloc" not in code.texts["laid-out"]
+
+
+def test_the_ir_is_valid_and_prints():
+    a, b, c = (np.zeros((32, 32), np.float16) for _ in range(3))
+    module = tile_ir(matmul, a, b, c, 32, 32, 32, 32, 32, 32, BM=32, BN=32, BK=32)
+    staged = NvidiaTarget(90, assemble=False).laid_out(module, Options())
+    verify(staged, Stage.LAID_OUT)
+    assert print_module(parse_module(print_module(staged))) == print_module(staged)
+    assert sum(op.name == "async_copy" for op in ops_in(staged.entry.body)) == 6     # 2 before the loop, 1 in it, each
+
+
+def test_stages_are_as_many_as_fit():
+    a, b, c = (np.zeros((256, 256), np.float32) for _ in range(3))
+    module = tile_ir(matmul, a, b, c, 256, 256, 256, 256, 256, 256, BM=128, BN=128, BK=64)
+    staged = NvidiaTarget(90, assemble=False).laid_out(module, Options(num_stages=8, num_warps=8))
+    (first, *_) = (op for op in ops_in(staged.entry.body) if op.name == "shared_alloc")
+    assert 2 <= first.attrs["count"] <= 3       # 64 KiB a stage, of 227

@@ -1,0 +1,336 @@
+"""Software pipelining: the operands of a dot in a loop are copied to shared memory some iterations ahead.
+
+    before                          after, for 3 stages
+    for i:                          a = shared_alloc [count = 3]; barrier
+        x = load p(i)               copy p(0) -> a[0]; commit; copy p(1) -> a[1]; commit
+        y = dot x, ...              for i:
+                                        wait [pending = 1]; barrier
+                                        copy p(i + 2) -> a[(i + 2) % 3] where it exists; commit
+                                        x = shared_load a[i % 3]
+                                        y = dot x, ...
+
+A load goes that way if only dots take it (as it is, or transposed), nothing in the kernel writes what it reads (which
+needs `disjoint`), its `other` is zero, and its address depends on the loop only by arithmetic.  That arithmetic is done
+ahead, in carried values of its own.  One barrier an iteration is enough: a tile is written again by the copy that
+begins behind the barrier of the next iteration, when all threads have read it.  Behind the loop the buffers are free
+for others, which begin with a barrier as these do.
+
+Before: laid-out IR.  After: the same stage, with ops on shared memory.  Tests: tests/targets/nvidia/test_pipeline.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tilewright.analysis.alias import Alias
+from tilewright.analysis.axis import Axis
+from tilewright.analysis.effects import is_volatile
+from tilewright.analysis.uniform import Uniform
+from tilewright.ir.build import Builder
+from tilewright.ir.layout_rules import layout_of
+from tilewright.ir.node import Block, Module, Op, Value
+from tilewright.ir.ops.table import Effect
+from tilewright.ir.types import I32, Tile, Type, element_of, shape_of
+from tilewright.ir.walk import defining_ops, ops_in, uses
+from tilewright.layout import padded_shape, views
+from tilewright.targets.nvidia.capability import Capability
+from tilewright.targets.nvidia.mma import choose, operand_layout, warps_of
+from tilewright.targets.nvidia.passes.coalesce import element_bytes, order_of, vector_length
+from tilewright.targets.nvidia.passes.staging import Buffer, buffer_for
+
+_MOST_STAGES = 8
+_LEAST_BYTES = 4        # of a cp.async (PTX ISA 9.7.9.25.3.1)
+
+
+def pipeline(module: Module, num_stages: int, num_warps: int, capability: Capability) -> Module:
+    """`module` with its loops over dots in `num_stages` stages, as far as shared memory goes."""
+    if not module.disjoint or not capability.cp_async:
+        return module
+    entry = module.entry
+    body = _Pipeliner(module, num_stages, num_warps, capability).block(entry.body)
+    return module if body is entry.body else replace(module, functions={entry.name: entry.with_body(body)})
+
+
+@dataclass(frozen=True)
+class Copied:
+    """A load that is made ahead: what it becomes in shared memory, and the type in which the dots take it."""
+
+    load: Op
+    buffer: Buffer
+    to: Tile
+
+
+class _Pipeliner:
+    def __init__(self, module: Module, num_stages: int, num_warps: int, capability: Capability) -> None:
+        self._stages, self._warps, self._capability = num_stages, num_warps, capability
+        body = module.entry.body
+        self._uses, self._ops, self._uniform = uses(body), defining_ops(body), Uniform.of(body)
+        self._alias, self._axis = Alias(module), Axis(module, optimistic=True)
+        self._written = _written(module, self._alias)
+
+    def block(self, block: Block) -> Block:
+        ops: list[Op] = []
+        for op in block.ops:
+            if op.name == "for":
+                ops += self._loop(op)
+            elif op.name in ("while", "if"):
+                ops.append(self._inside(op))
+            else:
+                ops.append(op)
+        same = len(ops) == len(block.ops) and all(a is b for a, b in zip(ops, block.ops, strict=True))
+        return block if same else Block(block.args, tuple(ops))
+
+    def _inside(self, op: Op) -> Op:
+        regions = [self.block(r) for r in op.regions]
+        return op if all(a is b for a, b in zip(regions, op.regions, strict=True)) else op.updated(regions=regions)
+
+    def _loop(self, op: Op) -> list[Op]:
+        stages = min(op.attrs["stages"] or self._stages, _MOST_STAGES)
+        copies = self._copied(op) if stages > 1 else []
+        size = sum(c.buffer.bytes for c in copies)
+        stages = min(stages, self._capability.shared_bytes // size) if size else 0
+        if stages < 2:
+            return [self._inside(op)]
+        return _Loop(op, copies, stages, self._ops).rebuilt()
+
+    # -- which loads
+
+    def _copied(self, loop: Op) -> list[Copied]:
+        (body,) = loop.regions
+        step = self._uniform.integer_of(loop.operands[2])
+        if step is None or step <= 0 or loop.attrs["unsigned"]:
+            return []
+        found = [self._copy_of(op, body) for op in body.ops if op.name == "load" and isinstance(op.result.type, Tile)]
+        return [c for c in found if c is not None]
+
+    def _copy_of(self, load: Op, body: Block) -> Copied | None:
+        tile, other = load.result.type, load.operand("other")
+        assert isinstance(tile, Tile)
+        zero = other is None or self._uniform.constant_of(other) in (0, False)
+        if is_volatile(load) or not zero or tile.shape != padded_shape(tile.shape) or element_of(tile).bytes > 8:
+            return None
+        bases = self._alias.bases(load.operands[0])
+        if bases is None or not bases.isdisjoint(self._written) or not self._is_arithmetic(load, body):
+            return None
+        if self._run_bytes(load) < _LEAST_BYTES:
+            return None
+        to = self._wanted_by_dots(load.result)
+        return None if to is None else Copied(load, buffer_for(load, to), to)
+
+    def _run_bytes(self, load: Op) -> int:
+        """How many bytes one copy would move, if what is likely is so."""
+        pointer = load.operands[0]
+        fact, size = self._axis.fact(pointer), element_bytes(pointer.type)
+        dim = order_of(fact)[0]
+        return size * vector_length(fact, dim, shape_of(pointer.type)[dim], size)
+
+    def _wanted_by_dots(self, value: Value) -> Tile | None:
+        """The type in which dots take `value`, transposed or not; None if anything else takes it, or several ways."""
+        found: set[Tile] = set()
+        for use in self._uses.get(value, ()):
+            user = use.op
+            if user.name == "permute":
+                inner = self._wanted_by_dots(user.result)
+                if inner is None:
+                    return None
+                back = views.transposed(inner.layout, views.inverse_order(user.attrs["order"]))
+                found.add(Tile(shape_of(value.type), inner.element, back))
+            elif user.name == "dot" and use.index < 2 and user.operands[1 - use.index] is not value:
+                mma, warps = choose(user, self._capability), warps_of(layout_of(user.result), self._warps)
+                if mma is None or warps is None:
+                    return None
+                layout = operand_layout("AB"[use.index], user, mma, warps)
+                found.add(Tile(shape_of(value.type), element_of(value.type), layout))
+            else:
+                return None
+        return found.pop() if len(found) == 1 else None
+
+    def _is_arithmetic(self, load: Op, body: Block) -> bool:
+        """Whether the load's address and mask depend on the loop by pure ops alone."""
+        return all(op.row.is_pure and not op.regions for op in _slice(load, body, self._ops))
+
+
+def _written(module: Module, alias: Alias) -> frozenset[Value]:
+    """The parameters through which the kernel may write."""
+    found: set[Value] = set()
+    for op in ops_in(module.entry.body):
+        if op.row.effects & Effect.WRITES:
+            bases = alias.bases(op.operands[0])
+            if bases is None:
+                return frozenset(module.entry.params)
+            found |= bases
+    return frozenset(found)
+
+
+def _slice(load: Op, body: Block, ops: Mapping[Value, Op]) -> list[Op]:
+    """The ops of `body` that the address and mask of `load` are made of, also in earlier iterations, in order."""
+    carried = dict(zip(body.args[1:], body.terminator.operands, strict=True))
+    inside = set(body.ops)
+    found: set[Op] = set()
+    work = [v for v in (load.operands[0], load.operand("mask")) if v is not None]
+    seen: set[Value] = set()
+    while work:
+        value = work.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        op = ops.get(value)
+        if value in carried:
+            work.append(carried[value])
+        elif op is not None and op in inside and op not in found:
+            found.add(op)
+            work += op.operands
+    return [op for op in body.ops if op in found]
+
+
+class _Loop:
+    """One loop being rebuilt."""
+
+    def __init__(self, op: Op, copies: Sequence[Copied], stages: int, ops: Mapping[Value, Op]) -> None:
+        self._op, self._copies, self._stages = op, copies, stages
+        (self._body,) = op.regions
+        self._index_type = op.operands[0].type
+        ahead: set[Op] = set()
+        for c in copies:
+            ahead.update(_slice(c.load, self._body, ops))
+        self._ahead = [o for o in self._body.ops if o in ahead]
+        used = {v for o in self._ahead for v in o.operands} | {v for c in copies for v in c.load.operands}
+        self._places = [k for k, arg in enumerate(self._body.args[1:]) if arg in used]     # carried values made ahead
+        self._build = Builder()
+        self._build.location = op.loc
+
+    def rebuilt(self) -> list[Op]:
+        """What stands for the loop."""
+        build, op = self._build, self._op
+        lower, upper, step = op.operands[:3]
+        with build.block() as ops:
+            buffers = [build.create("shared_alloc", (), {"memory": c.buffer.memory, "count": self._stages})[0]
+                       for c in self._copies]
+            build.create("barrier")     # others may still read what lay there before
+            state = [op.operands[3 + k] for k in self._places]
+            index = lower
+            for stage in range(self._stages - 1):
+                number = self._constant(I32, stage)
+                slots = [self._slot(b, c, number) for b, c in zip(buffers, self._copies, strict=True)]
+                state = self._begin(index, state, self._is_before(index, upper, lower), slots)
+                index = self._sum(index, step)
+            last = self._constant(I32, self._stages - 1)
+            inits = [*op.operands[3:], *state, self._constant(I32, 0), last]
+            types = [self._index_type, *(v.type for v in inits)]
+            hints = [a.hint for a in self._body.args]
+            region = build.region(types, lambda *args: self._iteration(args, buffers), hints=hints)
+            results = build.create("for", (lower, upper, step, *inits), {"unsigned": False, "stages": 1}, [region])
+            for buffer in reversed(buffers):
+                build.create("shared_free", (buffer,))
+        renamed = dict(zip(results, op.results, strict=False))
+        return [_with_results(o, renamed) for o in ops]
+
+    def _iteration(self, args: tuple[Value, ...], buffers: Sequence[Value]) -> Sequence[Value]:
+        build = self._build
+        count = len(self._body.args)
+        index, own, ahead = args[0], args[1:count], list(args[count:-2])
+        now, next_slot = args[-2], args[-1]
+        lower, upper, step = self._op.operands[:3]
+        build.create("async_wait", (), {"pending": self._stages - 2})
+        build.create("barrier")
+        distance = self._constant(self._index_type, self._stages - 1)
+        further = self._sum(index, build.create("mul", (step, distance))[0])
+        slots = [self._slot(b, c, next_slot) for b, c in zip(buffers, self._copies, strict=True)]
+        ahead = self._begin(further, ahead, self._is_before(further, upper, index), slots)
+        values = dict(zip(self._body.args, (index, *own), strict=True))
+        loads = {c.load: (c, self._slot(b, c, now)) for b, c in zip(buffers, self._copies, strict=True)}
+        for op in self._body.ops[:-1]:
+            if op in loads:
+                copied, address = loads[op]
+                attrs = {"memory": copied.buffer.memory, "to": copied.to}
+                values[op.result] = build.create("shared_load", (address,), attrs, hint=op.result.hint)[0]
+            else:
+                self._clone(op, values)
+        following = [values.get(v, v) for v in self._body.terminator.operands]
+        return [*following, *ahead, self._after(now), self._after(next_slot)]
+
+    # -- parts
+
+    def _begin(self, index: Value, state: Sequence[Value], guard: Value, slots: Sequence[Value]) -> list[Value]:
+        """Begin the copies of the iteration of `index`, with the carried values `state`; the next ones."""
+        values: dict[Value, Value] = {self._body.args[0]: index}
+        values.update(zip((self._body.args[1 + k] for k in self._places), state, strict=True))
+        for op in self._ahead:
+            self._clone(op, values)
+        for copied, slot in zip(self._copies, slots, strict=True):
+            load, mask = copied.load, copied.load.operand("mask")
+            operands = [values.get(load.operands[0], load.operands[0]), slot, guard]
+            if mask is not None:
+                operands.append(values.get(mask, mask))
+            attrs = {"memory": copied.buffer.memory, "has_mask": mask is not None}
+            self._build.location = load.loc
+            self._build.create("async_copy", operands, attrs)
+        self._build.location = self._op.loc
+        self._build.create("async_commit")
+        yielded = self._body.terminator.operands
+        return [values.get(yielded[k], yielded[k]) for k in self._places]
+
+    def _clone(self, op: Op, values: dict[Value, Value]) -> None:
+        """A copy of `op` with `values` in place of its operands (and within its regions); its results join them."""
+        new = _copied_op(op, values)
+        self._build.append(new)
+
+    def _constant(self, t: object, value: int) -> Value:
+        return self._build.create("constant", (), {"type": t, "value": value})[0]
+
+    def _sum(self, a: Value, b: Value) -> Value:
+        return self._build.create("add", (a, b))[0]
+
+    def _is_before(self, index: Value, upper: Value, start: Value) -> Value:
+        """Whether an index is in the loop: below the bound, and not wrapped."""
+        build = self._build
+        below = build.create("cmp_lt_s", (index, upper))[0]
+        if index is start:
+            return below
+        forward = build.create("cmp_le_s", (start, index))[0]
+        return build.create("and", (below, forward))[0]
+
+    def _slot(self, buffer: Value, copied: Copied, number: Value) -> Value:
+        """The address of tile `number` of a buffer."""
+        size = self._constant(I32, copied.buffer.bytes)
+        return self._sum(buffer, self._build.create("mul", (number, size))[0])
+
+    def _after(self, slot: Value) -> Value:
+        """The next slot, round the buffer."""
+        build = self._build
+        following = self._sum(slot, self._constant(I32, 1))
+        at_end = build.create("cmp_eq", (following, self._constant(I32, self._stages)))[0]
+        return build.create("select", (at_end, self._constant(I32, 0), following))[0]
+
+
+def _copied_op(op: Op, values: dict[Value, Value]) -> Op:
+    """`op` anew, its results new values that `values` learns."""
+    operands = [values.get(v, v) for v in op.operands]
+    regions = [_copied_block(r, values) for r in op.regions]
+    results = [Value(_type_of(op, r, operands), r.hint) for r in op.results]
+    values.update(zip(op.results, results, strict=True))
+    return Op(op.row, operands, results, op.attrs, regions, op.loc)
+
+
+def _type_of(op: Op, result: Value, operands: Sequence[Value]) -> Type:
+    """The type of a result for these operands: a transposed tile follows what is read from shared memory."""
+    t = result.type
+    if op.name != "permute" or operands[0].type == op.operands[0].type:
+        return t
+    assert isinstance(t, Tile)
+    return Tile(t.shape, t.element, views.transposed(layout_of(operands[0]), op.attrs["order"]))
+
+
+def _copied_block(block: Block, values: dict[Value, Value]) -> Block:
+    args = tuple(Value(a.type, a.hint) for a in block.args)
+    values.update(zip(block.args, args, strict=True))
+    return Block(args, tuple(_copied_op(o, values) for o in block.ops))
+
+
+def _with_results(op: Op, renamed: Mapping[Value, Value]) -> Op:
+    """`op` with the old values for those of its results that have one."""
+    if not any(r in renamed for r in op.results):
+        return op
+    results = [renamed.get(r, r) for r in op.results]
+    return Op(op.row, op.operands, results, op.attrs, op.regions, op.loc)
