@@ -43,7 +43,8 @@ class Devices:
 
     def cuda(self, index: int, settings: Settings) -> Target:
         """The target of a GPU."""
-        return self._once(("cuda", index, *_compiler_knobs(settings)), lambda: self._cuda(index, settings))
+        knobs = (settings["cuda_home"], settings["ptxas"], *_compiler_knobs(settings))
+        return self._once(("cuda", index, *knobs), lambda: self._cuda(index, settings))
 
     def store(self, settings: Settings) -> Store:
         """The disk cache."""
@@ -79,7 +80,8 @@ class Devices:
             from tilewright.targets.nvidia.target import NvidiaTarget
         device = Device(index)
         compiler = LateCompiler(lambda: self.compiler(settings), self.store(settings))
-        return NvidiaTarget(device.capability, device=device, compiler=compiler)
+        return NvidiaTarget(device.capability, device=device, compiler=compiler, cuda_home=settings["cuda_home"],
+                            ptxas=settings["ptxas"])
 
     def _compiler(self, settings: Settings) -> Compiler:
         if settings["compile_in_process"]:

@@ -10,11 +10,14 @@ Before: PTX.  After: `Cubin`; its log is that of `ptxas -v`.  Tests: tests/targe
 from __future__ import annotations
 
 import ctypes
+import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from tilewright.locks import NO_FORK
 from tilewright.targets.llvm.machine import Assembler
 
 _PTX = 2                # nvJitLinkInputType, nvJitLink.h
@@ -105,9 +108,9 @@ class _Link:
 
 
 def _run_ptxas(ptx: bytes, cpu: str, assembler: Assembler) -> Cubin:
-    import os
-    import subprocess       # here: most processes that compile need none of it, and its import is part of their start
-    import tempfile
+    with NO_FORK:
+        import subprocess
+        import tempfile
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         source, target = os.path.join(folder, "kernel.ptx"), os.path.join(folder, "kernel.cubin")
         with open(source, "wb") as file:
@@ -126,8 +129,8 @@ def _run_ptxas(ptx: bytes, cpu: str, assembler: Assembler) -> Cubin:
 
 @cache
 def _ptxas_version(path: str) -> str:
-    import re
-    import subprocess
+    with NO_FORK:
+        import subprocess
     text = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
     found = re.search(r"V(\d+\.\d+\.\d+)", text)
     return found[1] if found else "of unknown version"

@@ -4,7 +4,8 @@
 
 `client` starts it in another way, `serve(parent)`, which answers requests on standard input until that is closed or
 the parent is gone.  Requests and replies are frames (`frames`): text and plain options in; a status, and the object,
-the assembly (with the cubin made of it) or the reason out.  Whatever LLVM prints goes to standard error, never between the frames.
+the assembly (with the cubin made of it) or the reason out.  Whatever LLVM prints goes to standard error, never between
+the frames.
 It imports what it needs and no more: its start is part of the first compilation.
 Tests: tests/targets/llvm/test_client.py, tests/targets/llvm/test_server.py.
 """

@@ -1,9 +1,9 @@
 """What assembles for NVIDIA GPUs on this machine, and what it says of a kernel.
 
 nvJitLink's library is looked for in NVIDIA's wheels (torch brings it), and in CUDA's folder; ptxas and the
-disassemblers on PATH, in CUDA's folder, in NVIDIA's wheels, and where triton brings one.  CUDA's folder is
-$CUDA_HOME, $CUDA_PATH or /usr/local/cuda.  Without any of them a kernel stays PTX, which the driver compiles when it
-is loaded.  `targets.llvm.cubin` runs what is found, in the compile child.
+disassemblers on PATH, in CUDA's folder, in NVIDIA's wheels, and where triton brings one.  CUDA's folder is the one
+that is given (the knob `cuda_home`), or /usr/local/cuda.  Without an assembler a kernel stays PTX, which the driver
+compiles when it is loaded.  `targets.llvm.cubin` runs what is found, in the compile child.
 The log of both is read for registers and spills; its advisories C75xx (wgmma serialised, setmaxnreg ignored) are kept.
 Tests: tests/targets/nvidia/test_assemble.py.
 """
@@ -19,32 +19,33 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from tilewright.diagnostics import CompilationError
-from tilewright.locks import NO_FORK
 from tilewright.targets.llvm.machine import Assembler
 
-_TIMEOUT_S = 300.0
 # packages that bring tools or libraries, and where in them those lie
 _TOOL_PACKAGES = (("nvidia", "cu13/bin"), ("nvidia", "cuda_nvcc/bin"), ("nvidia", "cu12/bin"),
                   ("triton", "backends/nvidia/bin"))
 _LIBRARY_PACKAGES = (("nvidia", "cu13/lib"), ("nvidia", "nvjitlink/lib"), ("nvidia", "cu12/lib"))
 _LIBRARIES = "libnvJitLink.so.*"
+_CUDA = "/usr/local/cuda"       # where NVIDIA's installer puts it
 
 
 # --- what there is
 
 
 @cache
-def find_assembler() -> Assembler | None:
-    """nvJitLink and ptxas, as far as this machine has them; None without both."""
-    library, ptxas = find_library(), find_tool("ptxas")
+def find_assembler(cuda_home: str = "", ptxas: str | None = None) -> Assembler | None:
+    """nvJitLink and ptxas, as far as this machine has them; None without both.  A `ptxas` that is named is the only
+    one that is used."""
+    if ptxas:
+        return Assembler("", ptxas)
+    library, ptxas = find_library(cuda_home), find_tool("ptxas", cuda_home)
     return Assembler(library or "", ptxas or "") if library or ptxas else None
 
 
 @cache
-def find_library() -> str | None:
+def find_library(cuda_home: str = "") -> str | None:
     """The file of nvJitLink's library."""
-    for folder in (*_in_packages(_LIBRARY_PACKAGES), *(cuda / "lib64" for cuda in _cuda_folders())):
+    for folder in (*_in_packages(_LIBRARY_PACKAGES), *(cuda / "lib64" for cuda in _cuda_folders(cuda_home))):
         found = sorted(folder.glob(_LIBRARIES), key=lambda path: (_numbers(path.name), -len(path.name)))
         if found:
             return str(found[-1])
@@ -52,25 +53,16 @@ def find_library() -> str | None:
 
 
 @cache
-def find_tool(name: str) -> str | None:
+def find_tool(name: str, cuda_home: str = "") -> str | None:
     """The path of `ptxas`, `nvdisasm` or `cuobjdump`; None if this machine has none."""
-    found = [path for path in map(lambda folder: shutil.which(name, path=folder), _tool_folders()) if path]
+    folders = [None, *(str(cuda / "bin") for cuda in _cuda_folders(cuda_home)), *_in_packages(_TOOL_PACKAGES)]
+    found = [path for path in (shutil.which(name, path=folder) for folder in folders) if path]
     # A script that starts another file says nothing of that file's version, so it is the last choice.
     return next((path for path in found if not _is_script(path)), found[0] if found else None)
 
 
-def _tool_folders() -> Iterator[str]:
-    yield from os.environ.get("PATH", os.defpath).split(os.pathsep)
-    for cuda in _cuda_folders():
-        yield str(cuda / "bin")
-    yield from map(str, _in_packages(_TOOL_PACKAGES))
-
-
-def _cuda_folders() -> Iterator[Path]:
-    for name in ("CUDA_HOME", "CUDA_PATH"):
-        if os.environ.get(name):
-            yield Path(os.environ[name])
-    yield Path("/usr/local/cuda")
+def _cuda_folders(given: str) -> list[Path]:
+    return [Path(folder) for folder in (given, _CUDA) if folder]
 
 
 def _in_packages(packages: tuple[tuple[str, str], ...]) -> Iterator[Path]:
@@ -126,23 +118,3 @@ def read_log(log: str) -> Report:
 
     return Report(number(r"Used (\d+) registers"), number(r"(\d+) bytes spill stores"),
                   number(r"(\d+) bytes stack frame"), tuple(dict.fromkeys(re.findall(r"\bC75\d\d\b", log))))
-
-
-def disassemble(cubin: bytes) -> str:
-    """The SASS of a cubin.  `CompilationError` if there is neither nvdisasm nor cuobjdump, or it fails."""
-    with NO_FORK:
-        import subprocess
-        import tempfile
-    for tool, options in (("nvdisasm", ["-c"]), ("cuobjdump", ["-sass"])):
-        path = find_tool(tool)
-        if path is None:
-            continue
-        with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-            file.write(cubin)
-            file.flush()
-            run = subprocess.run([path, *options, file.name], capture_output=True, text=True, timeout=_TIMEOUT_S,
-                                 check=False)
-        if run.returncode:
-            raise CompilationError(f"{tool} does not take the cubin: {run.stderr.strip()}")
-        return run.stdout
-    raise CompilationError("SASS needs nvdisasm or cuobjdump, from the CUDA toolkit or the wheel nvidia-cuda-nvdisasm")

@@ -55,18 +55,20 @@ _OPTIMISE, _CODEGEN_LEVEL = 1, 3
 class NvidiaTarget(Target):
     """Code for GPUs of one compute capability (80, 90, "90a", ...).
 
-    `compiler` runs LLVM; by default that is a child process.  `assemble` False leaves the PTX to the driver.
+    `compiler` runs LLVM; by default that is a child process.  `assemble` False leaves the PTX to the driver;
+    `cuda_home` and `ptxas` say where assemblers are (`assemble.find_assembler`).
     `device` is the GPU that kernels are loaded onto; without one the target only compiles.
     """
 
     name = "nvidia"
 
     def __init__(self, number: int | str | Capability = 90, compiler: Compiler | None = None,
-                 assemble: bool = True, device: Device | None = None) -> None:
+                 assemble: bool = True, device: Device | None = None, cuda_home: str = "", ptxas: str = "") -> None:
         self.capability = number if isinstance(number, Capability) else capability(number)
         self._device = device
         self._given_compiler = compiler
         self._assemble = assemble
+        self._tools = (cuda_home, ptxas)
 
     @computed
     def _compiler(self) -> Compiler:
@@ -99,7 +101,7 @@ class NvidiaTarget(Target):
         """What makes cubins; None leaves the PTX to the driver."""
         with NO_FORK:
             from tilewright.targets.nvidia.assemble import find_assembler
-        return find_assembler() if self._assemble else None
+        return find_assembler(*self._tools) if self._assemble else None
 
     def passes(self, options: Options) -> Sequence[Pass]:
         with NO_FORK:
@@ -152,7 +154,7 @@ class NvidiaTarget(Target):
             raise CompilationError(f"{code.name} is PTX: SASS needs ptxas or nvJitLink, from the CUDA toolkit or the "
                                    "wheels nvidia-cuda-nvcc and nvidia-nvjitlink")
         with NO_FORK:
-            from tilewright.targets.nvidia.assemble import disassemble
+            from tilewright.targets.nvidia.disassemble import disassemble
         return disassemble(code.binary)
 
     @property
