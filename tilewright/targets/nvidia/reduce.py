@@ -128,7 +128,7 @@ class Exchange:
         for element in self._elements:
             self._offsets.append(size)
             size += -(-(self._rows << len(bits)) * element.bytes // _ALIGN) * _ALIGN
-        self._base = kernel.scratch(size)
+        self._base = kernel.shared.begin(size)
 
     def _address(self, operand: int, index: LlvmValue) -> LlvmValue:
         code = self._kernel.code
@@ -136,16 +136,15 @@ class Exchange:
         return shared_address(self._kernel, base, index, self._elements[operand].bytes)
 
     def write(self, parts: Sequence[Part]) -> None:
-        """All registers' parts, each once, and barriers around."""
+        """All registers' parts, each once; then they are there for all threads."""
         kernel, free = self._kernel, self._layout.free()
         owner = kernel.code.thread_flag(dict(free))
-        kernel.code.barrier()
         for register, part in enumerate(parts):
             index = kernel.code.index(self._layout, register)
             values = [*part.values, *([as_value(part.flag)] if self._flagged else [])]
             for k, v in enumerate(values):
                 shared_write(kernel, self._address(k, index), v, self._elements[k], owner)
-        kernel.code.barrier()
+        kernel.shared.meet()
 
     def read(self, warp: int, register: int) -> Part:
         """The part of `register` from warp number `warp` along the axis."""
