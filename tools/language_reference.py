@@ -291,9 +291,6 @@ def pending() -> str:
     lines = ["## Not there yet", "", "These names can be imported, and raise `NotImplementedError` at the line that "
              "uses them. A test holds the list to what the names do.", ""]
     lines += [f"* `tl.{name}`: {refusal(function)}" for name, function in sorted(tl.PENDING.items())]
-    names = ", ".join(f"`{n}`" for n in sorted(libdevice.PENDING))
-    if names:
-        lines += ["", f"Of `tl.extra.libdevice`: {names}."]
     return "\n".join(lines)
 
 

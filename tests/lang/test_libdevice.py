@@ -120,8 +120,15 @@ def test_names():
     assert cuda.libdevice is libdevice is tl.extra.libdevice
     for name, function in libdevice.FUNCTIONS.items():
         assert function.name == name and function.__doc__ and name in dir(libdevice)
-    assert not set(libdevice.FUNCTIONS) & set(libdevice.PENDING)
-    with pytest.raises(NotImplementedError, match=r"tl.extra.libdevice.lgamma is not implemented yet by this version"):
-        trace(lambda b, x: call(b, libdevice.lgamma, x), "fp32")
     with pytest.raises(AttributeError):
         libdevice.no_such_name
+
+
+def test_types_of_mixed_operands():
+    with pytest.raises(TypeError, match=r"ldexp takes operands of the types \(fp32, int32\) or \(fp64, int32\), but "
+                                        r"got \(fp32, fp32\)"):
+        trace(lambda b, x: call(b, libdevice.ldexp, x, x), "fp32")
+    assert trace(lambda b, x: call(b, libdevice.ldexp, x, 3), "fp64[4]").result.dtype == tl.float64
+    assert trace(lambda b, x: call(b, libdevice.ldexp, 2.0, x), "int32[4]").result.dtype == tl.float32
+    with pytest.raises(TypeError, match=r"missing a required argument: 'arg1'"):
+        trace(lambda b, x: call(b, libdevice.ldexp, x), "fp32")

@@ -75,7 +75,7 @@ def test_unknown_attribute():
 def test_every_row_is_complete():
     for name, knob in knobs.TABLE.items():
         assert knob.name == name and knob.doc.endswith(".") and knob.variables
-        assert all(v.startswith(("TILEWRIGHT_", "TRITON_", "XDG_")) for v in knob.variables)
+        assert all(v.startswith(("TILEWRIGHT_", "TRITON_", "XDG_", "CUDA_")) for v in knob.variables)
         assert knob.variables[0].startswith("TILEWRIGHT_"), "the own name has to win"
         assert isinstance(knob.default, knob.kind)
 

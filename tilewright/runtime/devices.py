@@ -43,7 +43,8 @@ class Devices:
 
     def cuda(self, index: int, settings: Settings) -> Target:
         """The target of a GPU."""
-        return self._once(("cuda", index, *_compiler_knobs(settings)), lambda: self._cuda(index, settings))
+        knobs = (settings["cuda_home"], settings["ptxas"], *_compiler_knobs(settings))
+        return self._once(("cuda", index, *knobs), lambda: self._cuda(index, settings))
 
     def store(self, settings: Settings) -> Store:
         """The disk cache."""
@@ -79,7 +80,8 @@ class Devices:
             from tilewright.targets.nvidia.target import NvidiaTarget
         device = Device(index)
         compiler = LateCompiler(lambda: self.compiler(settings), self.store(settings))
-        return NvidiaTarget(device.capability, device=device, compiler=compiler)
+        return NvidiaTarget(device.capability, device=device, compiler=compiler, cuda_home=settings["cuda_home"],
+                            ptxas=settings["ptxas"])
 
     def _compiler(self, settings: Settings) -> Compiler:
         if settings["compile_in_process"]:
@@ -132,8 +134,8 @@ class LateCompiler(Compiler):
         self._store.put("machine", key, {name: value.encode() for name, value in fields.items()})
         return host
 
-    def compile(self, request: Request, name: str) -> bytes:
-        return self._compiler().compile(request, name)
+    def products(self, request: Request, name: str) -> list[bytes]:
+        return self._compiler().products(request, name)
 
 
 def _store_knobs(settings: Settings) -> tuple[Any, ...]:

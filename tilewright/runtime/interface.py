@@ -27,7 +27,8 @@ class GraphLauncher(Protocol):
 
 def in_torch_graph() -> bool:
     """Whether Dynamo reads this (it takes the answer of torch as true); never true when Python runs it."""
-    return "torch" in _MODULES and bool(_MODULES["torch"].compiler.is_dynamo_compiling())
+    torch = _MODULES["torch"] if "torch" in _MODULES else None      # noqa: SIM401 - Dynamo reads this form
+    return torch is not None and bool(torch.compiler.is_dynamo_compiling())
 
 
 def graph_test() -> Callable[[], bool]:

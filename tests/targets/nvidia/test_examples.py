@@ -9,13 +9,13 @@ import pytest
 from tilewright.compile import finish, lower
 from tilewright.runtime.jit import JITFunction
 from tilewright.targets.nvidia import NvidiaTarget
-from tilewright.targets.nvidia.assemble import find_tool
+from tilewright.targets.nvidia.assemble import find_assembler
 
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLES = sorted((ROOT / "examples").glob("0[1-6]_*.py"))
 ARCHITECTURES = (80, 90, 100, 120)
 
-pytestmark = pytest.mark.skipif(find_tool("ptxas") is None, reason="no ptxas on this machine")
+pytestmark = pytest.mark.skipif(find_assembler() is None, reason="no ptxas or nvJitLink on this machine")
 
 
 def launches_of(path, monkeypatch):

@@ -1,236 +1,297 @@
-"""`tl.extra.libdevice`: the C library's functions on fp32 and fp64, those that the op table can say.
+"""`tl.extra.libdevice`: the names of NVIDIA's device library, on every engine and target.
 
-Each is an op of the IR or an exact combination of ops; predicates give int1.  The names of libdevice that are not here
-yet can be imported and raise when they are used.  Operands have one type, fp32 or fp64; Python numbers take it.
-Tests: tests/lang/test_libdevice.py.
+Each is an op of the IR, an exact composition of ops (`float_bits`, `directed`, `integer_functions`, `elementary`) or a
+fitted one (`special_functions`, `bessel`).  Predicates give int1.  Operands have the types of one signature in the
+table, all of one shape after broadcasting; Python numbers take the type that is asked for.
+Tests: tests/lang/test_libdevice.py, test_libdevice_exact.py, test_libdevice_special.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from tilewright.ir.ops import TABLE
-from tilewright.language import comparison, operators
 from tilewright.language import math as tl_math
+from tilewright.language import operators
 from tilewright.language.broadcasting import broadcast_all
 from tilewright.language.builder import Builder
 from tilewright.language.builtin import Builtin
-from tilewright.language.casting import bitcast, cast
-from tilewright.language.elementwise import extremum
-from tilewright.language.pending import pending
+from tilewright.language.constexpr import unwrap
+from tilewright.language.errors import LanguageTypeError
+from tilewright.language.extra import bessel, directed, elementary, float_bits, integer_functions, special_functions
+from tilewright.language.extra.float_bits import converted, op
 from tilewright.language.tensor import tensor
-from tilewright.language.types import dtype, float32, float64, get_int_dtype, int32, int64, uint32, uint64
-from tilewright.language.values import emit, full_of, shape, to_tensor
+from tilewright.language.types import dtype, float32, float64, int32, int64, uint32, uint64
+from tilewright.language.values import element_type, is_literal, to_tensor
 
 Meaning = Callable[..., tensor]
+Signature = tuple[dtype, ...]
 
 _FLOATS = (float32, float64)
+_WORDS = (int32, uint32)
+_SIGNED = (int32, int64)
 
 
-def _operands(builder: Builder, name: str, values: tuple[Any, ...], allowed: tuple[dtype, ...]) -> list[tensor]:
-    """The operands of one call, all of one allowed type and one shape."""
+def _same_operands(builder: Builder, name: str, values: tuple[Any, ...], allowed: tuple[dtype, ...]) -> list[tensor]:
+    """Operands that are all of one allowed type, after promotion."""
     target = operators.common_type_of(values, f"libdevice.{name}") if len(values) > 1 else None
     given = [operators.as_type(builder, v, target) if target else to_tensor(builder, v) for v in values]
     for x in given:
         tl_math.need_types(x, allowed, f"extra.libdevice.{name}")
-    return broadcast_all(builder, given)
+    return given
 
 
-def _function(name: str, count: int, doc: str, meaning: Meaning, allowed: tuple[dtype, ...] = _FLOATS) -> Builtin:
-    """A libdevice function of `count` operands."""
-    def one(arg0: Any, *, _builder: Builder) -> tensor:
-        return meaning(_builder, *_operands(_builder, name, (arg0,), allowed))
+def _mixed_operands(builder: Builder, name: str, values: tuple[Any, ...], allowed: Sequence[Signature]) -> list[tensor]:
+    """Operands of the first signature that has the types of the tensors among them; literals are converted to it."""
+    for signature in allowed:
+        if all(is_literal(v) or element_type(v) == t for v, t in zip(values, signature, strict=True)):
+            return [operators.as_type(builder, v, t) for v, t in zip(values, signature, strict=True)]
+    came = ", ".join("a number" if is_literal(v) else str(element_type(v)) for v in values)
+    choice = " or ".join(f"({', '.join(map(str, s))})" for s in allowed)
+    raise LanguageTypeError(f"tl.extra.libdevice.{name} takes operands of the types {choice}, but got ({came}); "
+                            "convert with x.to(...)")
 
-    def two(arg0: Any, arg1: Any, *, _builder: Builder) -> tensor:
-        return meaning(_builder, *_operands(_builder, name, (arg0, arg1), allowed))
 
-    def three(arg0: Any, arg1: Any, arg2: Any, *, _builder: Builder) -> tensor:
-        return meaning(_builder, *_operands(_builder, name, (arg0, arg1, arg2), allowed))
+def _parameters(count: int) -> inspect.Signature:
+    """What users may pass: arg0, arg1, ..., as in triton."""
+    names = [inspect.Parameter(f"arg{k}", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Any)
+             for k in range(count)]
+    return inspect.Signature(names, return_annotation=tensor)
 
-    function = (one, two, three)[count - 1]
+
+def _function(name: str, count: int, doc: str, meaning: Meaning,
+              allowed: tuple[dtype, ...] | tuple[Signature, ...]) -> Builtin:
+    """A function of `count` operands; `allowed` are types of all operands, or signatures."""
+    signature = _parameters(count)
+    types = tuple(t for t in allowed if isinstance(t, dtype))
+    signatures = tuple(s for s in allowed if isinstance(s, tuple))
+
+    def function(*args: Any, _builder: Builder, **kwargs: Any) -> tensor:
+        values = tuple(unwrap(v) for v in signature.bind(*args, **kwargs).arguments.values())
+        operands = (_mixed_operands(_builder, name, values, signatures) if signatures else
+                    _same_operands(_builder, name, values, types))
+        return meaning(*broadcast_all(_builder, operands))
+
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
+    function.__signature__ = signature      # type: ignore[attr-defined]
     return Builtin(function)
 
 
-def _op(op: str) -> Meaning:
-    return lambda builder, *x: emit(builder, op, x, x[0].type)
+class _Names:
+    """The functions by name, as they are added."""
+
+    def __init__(self) -> None:
+        self.table: dict[str, Builtin] = {}
+
+    def add(self, name: str, count: int, doc: str, meaning: Meaning,
+            allowed: tuple[dtype, ...] | tuple[Signature, ...] = _FLOATS) -> None:
+        self.table[name] = _function(name, count, doc, meaning, allowed)
 
 
-def _bits(builder: Builder, x: tensor) -> tensor:
-    return bitcast(builder, x, get_int_dtype(x.dtype.primitive_bitwidth, signed=True))
+def _op(name: str) -> Meaning:
+    return partial(op, name)
 
 
-def _signbit(b: Builder, x: tensor) -> tensor:
-    return comparison.compare(b, "Lt", _bits(b, x), 0)
+def _in_double(meaning: Meaning) -> Meaning:
+    """`meaning`, which computes in fp64, on fp32 as well: converted, and rounded once."""
+    def both(*x: tensor) -> tensor:
+        kind = float_bits.kind_of(x[-1])
+        wide = [converted(v, float64) if float_bits.kind_of(v).is_floating() else v for v in x]
+        return converted(meaning(*wide), kind)
+
+    return both
 
 
-def _copysign(b: Builder, x: tensor, y: tensor) -> tensor:
-    size = emit(b, "abs_f", (x,), x.type)
-    return comparison.where(b, _signbit(b, y), operators.negate(b, size), size)
-
-
-def _trunc(b: Builder, x: tensor) -> tensor:
-    down, up = emit(b, "floor", (x,), x.type), emit(b, "ceil", (x,), x.type)
-    return comparison.where(b, _signbit(b, x), up, down)
-
-
-def _rint(b: Builder, x: tensor) -> tensor:
-    """To the nearest integer, ties to even: at 2**p, p the significant bits but one, a sum rounds like that."""
-    assert isinstance(x.dtype, dtype)
-    large = full_of(b, 2.0**x.dtype.fp_mantissa_width, x.dtype, shape(x))
-    size = emit(b, "abs_f", (x,), x.type)
-    rounded = emit(b, "sub_f", (emit(b, "add_f", (size, large), x.type), large), x.type)
-    return _copysign(b, comparison.where(b, comparison.compare(b, "Lt", size, large), rounded, size), x)
-
-
-def _round(b: Builder, x: tensor) -> tensor:
-    """To the nearest integer, ties away from zero."""
-    whole = _trunc(b, x)
-    rest = emit(b, "abs_f", (emit(b, "sub_f", (x, whole), x.type),), x.type)
-    one = _copysign(b, full_of(b, 1.0, operators.number_types((x,), "round")[0], shape(x)), x)
-    return comparison.where(b, comparison.compare(b, "GtE", rest, 0.5), emit(b, "add_f", (whole, one), x.type), whole)
-
-
-def _isnan(b: Builder, x: tensor) -> tensor:
-    return comparison.compare(b, "NotEq", x, x)
-
-
-def _isinf(b: Builder, x: tensor) -> tensor:
-    return comparison.compare(b, "Eq", emit(b, "abs_f", (x,), x.type), float("inf"))
-
-
-def _isfinite(b: Builder, x: tensor) -> tensor:
-    return comparison.compare(b, "Lt", emit(b, "abs_f", (x,), x.type), float("inf"))
-
-
-def _fdim(b: Builder, x: tensor, y: tensor) -> tensor:
-    """x - y where x > y, NaN where one is, else +0."""
-    difference = emit(b, "sub_f", (x, y), x.type)
-    return comparison.where(b, comparison.compare(b, "LtE", x, y), 0.0, difference)
-
-
-def _reciprocal(b: Builder, x: tensor) -> tensor:
-    return operators.true_divide(b, 1.0, x, "div_rn")
-
-
-def _saturate(b: Builder, x: tensor) -> tensor:
-    """Limited to 0 .. 1; a NaN gives 0."""
-    zero, one = (full_of(b, v, float32, shape(x)) for v in (0.0, 1.0))
-    return extremum(b, "min", extremum(b, "max", x, zero), one)
-
-
-def _quotient_toward_zero(b: Builder, x: tensor, y: tensor) -> tensor:
-    """The nearest quotient, one unit nearer to zero where it is too large: where x - q*y points back."""
-    q = operators.true_divide(b, x, y, "div_rn")
-    rest = emit(b, "fma", (operators.negate(b, q), y, x), x.type)
-    back = _signbit(b, rest) ^ _signbit(b, y) ^ _signbit(b, q)
-    too_large = back & comparison.compare(b, "NotEq", rest, 0.0) & _isfinite(b, rest)
-    overflows = _isinf(b, q) & _isfinite(b, x) & comparison.compare(b, "NotEq", y, 0.0)
-    bits = _bits(b, q)
-    return bitcast(b, comparison.where(b, too_large | overflows, bits - 1, bits), q.dtype)
-
-
-def _to_integer(rounding: Meaning, target: dtype) -> Meaning:
-    return lambda builder, x: cast(builder, rounding(builder, x), target)
+def _then(rounding: Meaning, target: dtype) -> Meaning:
+    return lambda x: converted(rounding(x), target)
 
 
 def _reinterpret(target: dtype) -> Meaning:
-    return lambda builder, x: bitcast(builder, x, target)
+    return lambda x: integer_functions.reinterpreted(x, target)
+
+
+def _add_elementary(names: _Names) -> None:
+    """What is one op of the IR."""
+    for name in ("exp", "exp2", "log", "log2", "sin", "cos", "tanh", "sqrt", "rsqrt", "erf", "floor", "ceil", "tan",
+                 "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "exp10", "expm1", "log10", "log1p",
+                 "cbrt"):
+        names.add(name, 1, f"{name}(x): {TABLE[name].doc}.", _op(name))
+    for name in ("pow", "atan2", "hypot"):
+        names.add(name, 2, f"C's {name}: {TABLE[name].doc}.", _op(name))
+    for name, row in (("fast_expf", "exp"), ("fast_logf", "log"), ("fast_log2f", "log2"), ("fast_sinf", "sin"),
+                      ("fast_cosf", "cos"), ("fast_tanhf", "tanh"), ("fast_tanf", "tan"), ("fast_exp10f", "exp10"),
+                      ("fast_log10f", "log10")):
+        names.add(name, 1, f"{row}(x) of fp32; no rougher than libdevice.{row}.", _op(row), (float32,))
+    names.add("fmod", 2, "The exact remainder of x / y truncated; it has the sign of x.", _op("rem_f"))
+    names.add("fast_powf", 2, "pow of fp32.", _op("pow"), (float32,))
+    names.add("fast_dividef", 2, "x / y of fp32.", _op("div_f"), (float32,))
+    names.add("fma", 3, "x * y + z with one rounding.", _op("fma"))
+
+
+_TOWARD = {"rd": "down", "ru": "up", "rz": "toward zero"}
+
+
+def _add_directed(names: _Names) -> None:
+    """Arithmetic in each rounding mode; all exact in their mode, subnormals included."""
+    nearest = "rounded to the nearest, ties to even"
+    for name, row, what, directed_meaning, count in (
+            ("add", "add_f", "x + y", directed.added, 2), ("sub", "sub_f", "x - y", directed.subtracted, 2),
+            ("mul", "mul_f", "x * y", directed.multiplied, 2), ("div", "div_rn", "x / y", directed.divided, 2),
+            ("fma", "fma", "x * y + z", directed.fused, 3), ("sqrt", "sqrt_rn", "sqrt(x)", directed.root, 1)):
+        names.add(f"{name}_rn", count, f"{what}, {nearest}.", _op(row))
+        for mode, words in _TOWARD.items():
+            names.add(f"{name}_{mode}", count, f"{what}, rounded {words}.", partial(directed_meaning, mode=mode))
+    names.add("rcp_rn", 1, f"1 / x, {nearest}.", elementary.reciprocal)
+    for mode, words in _TOWARD.items():
+        names.add(f"rcp_{mode}", 1, f"1 / x, rounded {words}.", _reciprocal(mode))
+        names.add(f"double2float_{mode}", 1, f"The fp64 x as fp32, rounded {words}.",
+                  partial(directed.narrowed, mode=mode), (float64,))
+    names.add("double2float_rn", 1, f"The fp64 x as fp32, {nearest}.", elementary.to_fp32_first, (float64,))
+    names.add("rsqrt_rn", 1, f"1 / sqrt(x) of fp32, {nearest}.", directed.reciprocal_root, (float32,))
+
+
+def _reciprocal(mode: str) -> Meaning:
+    return lambda x: directed.divided(float_bits.constant_like(x, 1.0), x, mode)
 
 
 _ROUNDINGS: dict[str, tuple[Meaning, str]] = {
-    "rn": (_rint, "to the nearest, ties to even"), "rd": (_op("floor"), "down"), "ru": (_op("ceil"), "up"),
-    "rz": (_trunc, "toward zero"),
+    "rn": (float_bits.rounded, "to the nearest, ties to even"), "rd": (_op("floor"), "down"), "ru": (_op("ceil"), "up"),
+    "rz": (float_bits.truncated, "toward zero"),
 }
 
 
-def _add_conversions(add: Callable[..., None]) -> None:
-    """float2int_rn and its relatives; integers to floats where that is rounded to the nearest."""
+def _add_conversions(names: _Names) -> None:
+    """float2int_rn and its relatives, and integers to floats."""
     integers = (("int", int32), ("uint", uint32), ("ll", int64), ("ull", uint64))
     for source, kind in (("float", float32), ("double", float64)):
         for target, integer in integers:
             for suffix, (meaning, words) in _ROUNDINGS.items():
-                add(f"{source}2{target}_{suffix}", 1, f"The {kind} x as {integer}, rounded {words}.",
-                    _to_integer(meaning, integer), (kind,))
+                names.add(f"{source}2{target}_{suffix}", 1, f"The {kind} x as {integer}, rounded {words}.",
+                          _then(meaning, integer), (kind,))
     for source, integer in integers:
         for target, kind in (("float", float32), ("double", float64)):
-            add(f"{source}2{target}_rn", 1, f"The {integer} x as {kind}, rounded to the nearest.",
-                _to_integer(lambda builder, x: x, kind), (integer,))
+            names.add(f"{source}2{target}_rn", 1, f"The {integer} x as {kind}, rounded to the nearest.",
+                      _then(lambda x: x, kind), (integer,))
+            if kind == float32 or integer.int_bitwidth == 64:       # others are exact, and have no other names
+                for mode, words in _TOWARD.items():
+                    names.add(f"{source}2{target}_{mode}", 1, f"The {integer} x as {kind}, rounded {words}.",
+                              directed.from_integer(kind, mode), (integer,))
+
+
+def _add_parts_of_floats(names: _Names) -> None:
+    """Predicates, whole parts, exponents, neighbours."""
+    names.add("trunc", 1, "x rounded toward zero.", float_bits.truncated)
+    for name in ("rint", "nearbyint"):
+        names.add(name, 1, "x rounded to the nearest integer, ties to even.", float_bits.rounded)
+    names.add("round", 1, "x rounded to the nearest integer, ties away from zero.", float_bits.rounded_away)
+    names.add("llrint", 1, "x as int64, rounded to the nearest, ties to even.", _then(float_bits.rounded, int64))
+    names.add("llround", 1, "x as int64, rounded to the nearest, ties away from zero.",
+              _then(float_bits.rounded_away, int64))
+    names.add("isnan", 1, "Whether x is a NaN, as int1.", float_bits.is_nan)
+    names.add("isinf", 1, "Whether x is infinite, as int1.", float_bits.is_infinite)
+    names.add("finitef", 1, "Whether the fp32 x is finite, as int1.", float_bits.is_finite, (float32,))
+    names.add("isfinited", 1, "Whether the fp64 x is finite, as int1.", float_bits.is_finite, (float64,))
+    names.add("signbit", 1, "Whether the sign bit of x is set, as int1.", float_bits.has_sign)
+    names.add("copysign", 2, "The size of x with the sign of y.", float_bits.with_sign)
+    names.add("fdim", 2, "x - y where that is positive, else 0.", elementary.positive_difference)
+    names.add("saturatef", 1, "The fp32 x limited to 0 .. 1; a NaN gives 0.", elementary.saturated, (float32,))
+    names.add("nextafter", 2, "The next float after x toward y.", elementary.neighbour)
+    names.add("remainder", 2, "The exact x - n * y, n the integer nearest to x / y, even of two.",
+              elementary.remainder)
+    for name in ("ldexp", "scalbn"):
+        names.add(name, 2, "x * 2**n, n an int32, with one rounding.", float_bits.scaled,
+                  ((float32, int32), (float64, int32)))
+    names.add("ilogb", 1, "The exponent of x as int32; of 0 and NaN the least int32, of inf the greatest.",
+              elementary.exponent)
+    names.add("logb", 1, "The exponent of x as a float; of 0 -inf, of infinities inf.", elementary.float_exponent)
+
+
+def _add_integers(names: _Names) -> None:
+    """Bits and integers."""
+    names.add("popc", 1, "The number of set bits, as int32.", integer_functions.set_bits, _SIGNED)
+    names.add("clz", 1, "The number of zeros above the highest set bit, as int32.", integer_functions.leading_zeros,
+              _SIGNED)
+    names.add("ffs", 1, "The number of the lowest set bit counted from 1, 0 for 0, as int32.",
+              integer_functions.first_set, _SIGNED)
+    names.add("brev", 1, "The bits in reverse order.", integer_functions.reversed_bits, _SIGNED)
+    names.add("byte_perm", 3, "Four of the eight bytes of y:x, each named by the low 3 bits of a nibble of z.",
+              integer_functions.permuted_bytes, (int32,))
+    names.add("mulhi", 2, "The high half of the product.", integer_functions.high_half, (*_WORDS, int64, uint64))
+    names.add("mul24", 2, "The low 32 bits of the product of the low 24 bits of x and y.",
+              integer_functions.product_of_24_bits, _WORDS)
+    names.add("sad", 3, "|x - y| + z, modulo 2**32; z is a uint32.", integer_functions.distance_plus,
+              ((int32, int32, uint32), (uint32, uint32, uint32)))
+    names.add("hadd", 2, "(x + y) >> 1 without overflow.", integer_functions.half_of_sum, _WORDS)
+    names.add("rhadd", 2, "(x + y + 1) >> 1 without overflow.", integer_functions.half_of_sum_up, _WORDS)
+    names.add("double2hiint", 1, "The high 32 bits of an fp64, as int32.", integer_functions.high_word, (float64,))
+    names.add("double2loint", 1, "The low 32 bits of an fp64, as int32.", integer_functions.low_word, (float64,))
+    names.add("hiloint2double", 2, "The fp64 whose high bits are x and whose low bits are y.",
+              integer_functions.from_words, (int32,))
+    for name, source, target in (("float_as_int", float32, int32), ("float_as_uint", float32, uint32),
+                                 ("int_as_float", int32, float32), ("uint_as_float", uint32, float32),
+                                 ("double_as_longlong", float64, int64), ("longlong_as_double", int64, float64)):
+        names.add(name, 1, f"The {target} with the bits of a {source}.", _reinterpret(target), (source,))
+
+
+def _add_norms(names: _Names) -> None:
+    """Roots and lengths; fp32 is computed in fp64."""
+    names.add("rcp64h", 1, "1 / x of fp64 with the low 32 bits cleared.", elementary.coarse_reciprocal, (float64,))
+    names.add("rcbrt", 1, "1 / cbrt(x), within 1 ulp of fp32, 3 of fp64.", elementary.cube_root_reciprocal)
+    for count in (3, 4):
+        names.add(f"norm{count}d", count, "The root of the sum of the squares, within 1 ulp of fp32, 3 of fp64; no "
+                                          "square overflows.", elementary.norm)
+        names.add(f"rnorm{count}d", count, "1 / the root of the sum of the squares, within 1 ulp of fp32, 3 of fp64.",
+                  elementary.norm_reciprocal)
+    names.add("rhypot", 2, "1 / hypot(x, y), within 1 ulp of fp32, 3 of fp64.", elementary.norm_reciprocal)
+    names.add("sinpi", 1, "sin(pi x), within 1 ulp of fp32, 2 of fp64; whole numbers give 0 exactly.",
+              _in_double(lambda x: special_functions.sine_and_cosine_of_pi(x)[0]))
+    names.add("cospi", 1, "cos(pi x), within 1 ulp of fp32, 2 of fp64; halves give 0 exactly.",
+              _in_double(lambda x: special_functions.sine_and_cosine_of_pi(x)[1]))
+
+
+def _add_special(names: _Names) -> None:
+    """Error functions, gamma and Bessel functions; fp32 is computed in fp64 and within 1 ulp where fp64 is bounded."""
+    for name, what, bound in (
+            ("erfc", "1 - erf(x)", "5 ulp"), ("erfcx", "exp(x**2) erfc(x)", "5 ulp"),
+            ("erfinv", "The y with erf(y) = x", "5 ulp"), ("erfcinv", "The y with erfc(y) = x", "6 ulp"),
+            ("normcdf", "The normal distribution", "5 ulp"), ("normcdfinv", "The y with normcdf(y) = x", "7 ulp"),
+            ("tgamma", "The gamma function", "10 ulp"),
+            ("lgamma", "log |gamma(x)|", "4 ulp, absolutely where it is below 1 for negative x")):
+        names.add(name, 1, f"{what}; of fp64 within {bound}.", _in_double(getattr(special_functions, name)))
+    for name in ("j0", "j1", "y0", "y1"):
+        names.add(name, 1, f"The Bessel function {name.upper()[0]} of order {name[1]}; of fp64 within 7 ulp for |x| < "
+                           "8, beyond to 5e-12 for |x| <= 2**20.", _in_double(getattr(bessel, name)))
+    for name in ("i0", "i1"):
+        names.add(f"cyl_bessel_{name}", 1, f"The modified Bessel function I of order {name[1]}; of fp64 within 6 ulp.",
+                  _in_double(getattr(bessel, name)))
+    for name in ("jn", "yn"):
+        names.add(name, 2, f"The Bessel function {name.upper()[0]} of order n, an int32, of x, by recurrence; NaN for "
+                           "negative n.", _in_double(getattr(bessel, name)), ((int32, float32), (int32, float64)))
 
 
 def _table() -> dict[str, Builtin]:
     """All functions of this module by name."""
-    table: dict[str, Builtin] = {}
-
-    def add(name: str, count: int, doc: str, meaning: Meaning, allowed: tuple[dtype, ...] = _FLOATS) -> None:
-        table[name] = _function(name, count, doc, meaning, allowed)
-
-    for name in ("exp", "exp2", "log", "log2", "sin", "cos", "tanh", "sqrt", "rsqrt", "erf", "floor", "ceil", "tan",
-                 "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "exp10", "expm1", "log10", "log1p",
-                 "cbrt"):
-        add(name, 1, f"{name}(x): {TABLE[name].doc}.", _op(name))
-    for name in ("pow", "atan2", "hypot"):
-        add(name, 2, f"C's {name}: {TABLE[name].doc}.", _op(name))
-    for name, op in (("fast_expf", "exp"), ("fast_logf", "log"), ("fast_log2f", "log2"), ("fast_sinf", "sin"),
-                     ("fast_cosf", "cos"), ("fast_tanhf", "tanh"), ("fast_tanf", "tan"), ("fast_exp10f", "exp10"),
-                     ("fast_log10f", "log10")):
-        add(name, 1, f"{op}(x) of fp32; no rougher than libdevice.{op}.", _op(op), (float32,))
-    for name, op, sign in (("add_rn", "add_f", "+"), ("sub_rn", "sub_f", "-"), ("mul_rn", "mul_f", "*"),
-                           ("div_rn", "div_rn", "/")):
-        add(name, 2, f"x {sign} y, correctly rounded.", _op(op))
-    add("fmod", 2, "The exact remainder of x / y truncated; it has the sign of x.", _op("rem_f"))
-    add("fast_powf", 2, "pow of fp32.", _op("pow"), (float32,))
-    add("fast_dividef", 2, "x / y of fp32.", _op("div_f"), (float32,))
-    for name in ("fma", "fma_rn"):
-        add(name, 3, "x * y + z with one rounding.", _op("fma"))
-    add("sqrt_rn", 1, "The square root, correctly rounded.", _op("sqrt_rn"))
-    add("rcp_rn", 1, "1 / x, correctly rounded.", _reciprocal)
-    add("trunc", 1, "x rounded toward zero.", _trunc)
-    for name in ("rint", "nearbyint"):
-        add(name, 1, "x rounded to the nearest integer, ties to even.", _rint)
-    add("round", 1, "x rounded to the nearest integer, ties away from zero.", _round)
-    add("isnan", 1, "Whether x is a NaN, as int1.", _isnan)
-    add("isinf", 1, "Whether x is infinite, as int1.", _isinf)
-    add("finitef", 1, "Whether the fp32 x is finite, as int1.", _isfinite, (float32,))
-    add("isfinited", 1, "Whether the fp64 x is finite, as int1.", _isfinite, (float64,))
-    add("signbit", 1, "Whether the sign bit of x is set, as int1.", _signbit)
-    add("copysign", 2, "The size of x with the sign of y.", _copysign)
-    add("fdim", 2, "x - y where that is positive, else 0.", _fdim)
-    add("saturatef", 1, "The fp32 x limited to 0 .. 1; a NaN gives 0.", _saturate, (float32,))
-    add("div_rz", 2, "x / y, rounded toward zero.", _quotient_toward_zero)
-    _add_conversions(add)
-    add("float_as_int", 1, "The bits of an fp32 as int32.", _reinterpret(int32), (float32,))
-    add("float_as_uint", 1, "The bits of an fp32 as uint32.", _reinterpret(uint32), (float32,))
-    add("int_as_float", 1, "An int32 as the fp32 with these bits.", _reinterpret(float32), (int32,))
-    add("uint_as_float", 1, "A uint32 as the fp32 with these bits.", _reinterpret(float32), (uint32,))
-    table["abs"] = tl_math.abs
-    return table
+    names = _Names()
+    for add in (_add_elementary, _add_directed, _add_conversions, _add_parts_of_floats, _add_integers, _add_norms,
+                _add_special):
+        add(names)
+    names.table["abs"] = tl_math.abs
+    return names.table
 
 
 FUNCTIONS = _table()
-_NOT_YET = (
-    "add_rd", "add_ru", "add_rz", "brev", "byte_perm", "clz", "cospi", "cyl_bessel_i0", "cyl_bessel_i1", "div_rd",
-    "div_ru", "double2float_rd", "double2float_rn", "double2float_ru", "double2float_rz", "double2hiint",
-    "double2loint", "double_as_longlong", "erfc", "erfcinv", "erfcx", "erfinv", "ffs", "fma_rd", "fma_ru", "fma_rz",
-    "hadd", "hiloint2double", "ilogb", "int2float_rd", "int2float_ru", "int2float_rz", "j0", "j1", "jn", "ldexp",
-    "lgamma", "ll2double_rd", "ll2double_ru", "ll2double_rz", "ll2float_rd", "ll2float_ru", "ll2float_rz", "llrint",
-    "llround", "logb", "longlong_as_double", "mul24", "mul_rd", "mul_ru", "mul_rz", "mulhi", "nextafter", "norm3d",
-    "norm4d", "normcdf", "normcdfinv", "popc", "rcbrt", "rcp64h", "rcp_rd", "rcp_ru", "rcp_rz", "remainder", "rhadd",
-    "rhypot", "rnorm3d", "rnorm4d", "rsqrt_rn", "sad", "scalbn", "sinpi", "sqrt_rd", "sqrt_ru", "sqrt_rz", "sub_rd",
-    "sub_ru", "sub_rz", "tgamma", "uint2float_rd", "uint2float_ru", "uint2float_rz", "ull2double_rd", "ull2double_ru",
-    "ull2double_rz", "ull2float_rd", "ull2float_ru", "ull2float_rz", "y0", "y1", "yn",
-)
-PENDING = {name: pending(f"extra.libdevice.{name}") for name in _NOT_YET}
 
 
 def __getattr__(name: str) -> Builtin:
-    found = FUNCTIONS.get(name) or PENDING.get(name)
+    found = FUNCTIONS.get(name)
     if found is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return found
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *FUNCTIONS, *PENDING])
+    return sorted([*globals(), *FUNCTIONS])

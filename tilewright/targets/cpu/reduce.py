@@ -10,15 +10,11 @@ Before: see `fuse`.  After: a scalar, or a tile in scratch, for each input.  Tes
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
-import numpy as np
-
-from tilewright.ir import fp
 from tilewright.ir.node import Op
-from tilewright.ir.types import Scalar, Tile, element_of, shape_of
+from tilewright.ir.types import Tile, element_of, shape_of
 from tilewright.targets.cpu import access
 from tilewright.targets.cpu.elements import Lanes, combine
 from tilewright.targets.cpu.elementwise import Elementwise
@@ -27,17 +23,9 @@ from tilewright.targets.cpu.fuse import Walker
 from tilewright.targets.cpu.lanes import Lane, vector
 from tilewright.targets.cpu.nest import Nest, Split, down_to, fixed, moving, tail_pieces, vector_axis
 from tilewright.targets.cpu.state import Buffer
-from tilewright.targets.llvm import convert
+from tilewright.targets.llvm.identities import identity_constant, identity_of
 from tilewright.targets.llvm.types import I64, constant
 from tilewright.targets.llvm.types import Value as LlvmValue
-
-# Values that change nothing, bit for bit, for regions of one op (floats: max_f ignores a NaN, -0 + x is x).
-_IDENTITIES: Mapping[str, Callable[[Scalar], float]] = {
-    "add": lambda t: 0, "or": lambda t: 0, "xor": lambda t: 0, "and": lambda t: -1, "mul": lambda t: 1,
-    "max_s": lambda t: -(1 << (t.bits - 1)), "min_s": lambda t: (1 << (t.bits - 1)) - 1, "max_u": lambda t: 0,
-    "min_u": lambda t: -1, "add_f": lambda t: -0.0, "mul_f": lambda t: 1.0, "max_f": lambda t: math.nan,
-    "min_f": lambda t: math.nan, "max_nan_f": lambda t: -math.inf, "min_nan_f": lambda t: math.inf,
-}
 
 # Regions whose result is no signalling NaN if one operand is none.
 _QUIET = ("max_f", "min_f")
@@ -65,17 +53,6 @@ def lower(walker: Walker, op: Op) -> None:
             walker.own(value, buffer)
 
 
-def _identity(op: Op) -> float | None:
-    """The number that changes nothing when combined, if the region is one op that has one."""
-    region, element = op.regions[0], element_of(op.operands[0].type)
-    body = region.ops
-    if len(body) != 2 or body[0].name not in _IDENTITIES or set(body[0].operands) != set(region.args) or (
-            body[1].operands != body[0].results):
-        return None
-    assert isinstance(element, Scalar)
-    return _IDENTITIES[body[0].name](element)
-
-
 def _is_along(op: Op) -> bool:
     """Whether vectors run along the reduced dimension."""
     return all(size == 1 for size in shape_of(op.operands[0].type)[op.attrs["axis"] + 1:])
@@ -83,7 +60,7 @@ def _is_along(op: Op) -> bool:
 
 def _may_split(op: Op) -> bool:
     shape = shape_of(op.operands[0].type)
-    return _is_along(op) and vector_axis(shape) == op.attrs["axis"] and _identity(op) is not None
+    return _is_along(op) and vector_axis(shape) == op.attrs["axis"] and identity_of(op) is not None
 
 
 class _Reduction:
@@ -303,15 +280,8 @@ class _Reduction:
 
     def _identity(self, width: int) -> list[LlvmValue] | None:
         """Accumulators that change nothing."""
-        number = _identity(self.op)
-        if number is None:
-            return None
-        (element,) = self.elements
-        assert isinstance(element, Scalar)
-        t = convert.register_type(element, width if width > 1 else 0)
-        if element.is_float and not t.is_float:
-            (number,) = fp.encode(np.array([number]), element).tolist()
-        return [constant(t, number)]
+        number = identity_constant(self.op, width if width > 1 else 0)
+        return None if number is None else [number]
 
     def _note_quiet(self, values: Sequence[LlvmValue], from_identity: bool = True) -> list[LlvmValue]:
         """Accumulators that started with the identity, as a list; what is known of their NaNs is noted."""

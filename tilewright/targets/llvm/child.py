@@ -102,7 +102,10 @@ class Child:
             self._log.truncate()
 
     def end(self) -> None:
-        """End the process, now."""
+        """End the process, now, and an assembler that it runs."""
+        if hasattr(os, "killpg"):
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)    # it leads a session of its own
         self._process.kill()
         self._process.wait()
         self._close()

@@ -19,10 +19,14 @@ from pathlib import Path
 
 from tilewright.diagnostics import CompilationError, InternalError
 from tilewright.targets.llvm.child import Child, ChildDiedError, ChildTimeoutError
-from tilewright.targets.llvm.machine import Compiler, Machine, Request
-from tilewright.targets.llvm.requests import DONE, HOST, REFUSED, pack, reproducer
+from tilewright.targets.llvm.machine import CUBIN, Compiler, Machine, Request, refused_by_assembler
+from tilewright.targets.llvm.requests import DONE, HOST, NOT_ASSEMBLED, REFUSED, pack, reproducer
 
 DEFAULT_TIMEOUT_S = 300.0
+
+
+class AssemblerRefusedError(Exception):
+    """What the assembler says of PTX that it does not take."""
 
 
 class CompileChildren(Compiler):
@@ -83,15 +87,18 @@ class CompileChildren(Compiler):
             self._host = Machine(*(field.decode() for field in self._ask([HOST])))
         return self._host
 
-    def compile(self, request: Request, name: str) -> bytes:
+    def products(self, request: Request, name: str) -> list[bytes]:
+        who = "LLVM or the assembler" if request.output == CUBIN else "LLVM"
         try:
-            return self._ask(pack(request))[0]
+            return self._ask(pack(request))
+        except AssemblerRefusedError as refusal:
+            raise refused_by_assembler(name, str(refusal)) from None
         except ChildDiedError as death:
             raise CompilationError(
-                f"LLVM ended its process while it compiled {name} ({death}); {self._keep(request, name)}") from None
+                f"{who} ended its process while it compiled {name} ({death}); {self._keep(request, name)}") from None
         except ChildTimeoutError:
             raise CompilationError(
-                f"LLVM has not compiled {name} within {self._timeout_s:g} s (TILEWRIGHT_COMPILE_TIMEOUT); "
+                f"{who} has not compiled {name} within {self._timeout_s:g} s (TILEWRIGHT_COMPILE_TIMEOUT); "
                 f"{self._keep(request, name)}") from None
 
     def _ask(self, fields: Sequence[bytes]) -> list[bytes]:
@@ -103,6 +110,8 @@ class CompileChildren(Compiler):
         if status == DONE:
             return values
         text = values[0].decode()
+        if status == NOT_ASSEMBLED:
+            raise AssemblerRefusedError(text)
         raise InternalError(text if status == REFUSED else f"the compile child failed: {text}")
 
     def _ask_once(self, fields: Sequence[bytes]) -> list[bytes]:

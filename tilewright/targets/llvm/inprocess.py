@@ -6,7 +6,7 @@ Chosen by the knob `compile_in_process`; importing this imports llvmlite.  Tests
 from __future__ import annotations
 
 from tilewright.targets.llvm import toolchain
-from tilewright.targets.llvm.machine import Compiler, Machine, Request
+from tilewright.targets.llvm.machine import Compiler, Machine, Request, refused_by_assembler
 
 
 class InProcess(Compiler):
@@ -18,5 +18,8 @@ class InProcess(Compiler):
     def host(self) -> Machine:
         return toolchain.host_machine()
 
-    def compile(self, request: Request, name: str) -> bytes:
-        return toolchain.compile_request(request)
+    def products(self, request: Request, name: str) -> list[bytes]:
+        try:
+            return toolchain.products(request)
+        except toolchain.AssemblerError as error:
+            raise refused_by_assembler(name, str(error)) from None

@@ -9,9 +9,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
+from tilewright.diagnostics import CompilationError
 from tilewright.targets.llvm.isa import Isa
 
-OBJECT, ASSEMBLY = "object", "assembly"
+OBJECT, ASSEMBLY, CUBIN = "object", "assembly", "cubin"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +34,17 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True)
+class Assembler:
+    """What turns PTX into cubins: the files of nvJitLink's library and of ptxas ("" for none), options for both."""
+
+    library: str = ""
+    ptxas: str = ""
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
-    """LLVM text, and what to make of it: `output` is "object" or "assembly".
+    """LLVM text, and what to make of it: `output` is "object", "assembly", or "cubin", which `assembler` makes.
 
     `optimise` 1 runs a small pass pipeline first, which what we emit for CPUs seldom needs; 3 runs LLVM's own of that
     level.
@@ -45,6 +55,12 @@ class Request:
     output: str = OBJECT
     codegen_level: int = 2
     optimise: int = 0
+    assembler: Assembler = Assembler()
+
+
+def refused_by_assembler(name: str, log: str) -> CompilationError:
+    """The error for a kernel that the assembler does not take."""
+    return CompilationError(f"ptxas refuses the code of {name}: {log.strip()}")
 
 
 class Compiler(ABC):
@@ -55,12 +71,17 @@ class Compiler(ABC):
         """The machine that this process runs on."""
 
     @abstractmethod
-    def compile(self, request: Request, name: str) -> bytes:
-        """The object, or the assembly as UTF-8.  `name` is what messages call it.
+    def products(self, request: Request, name: str) -> list[bytes]:
+        """All that a request makes: the object, or the assembly as UTF-8; of a cubin the PTX, the cubin, the
+        assembler's log and its name.  `name` is what messages call it.
 
-        Raises `InternalError` where LLVM refuses the text, and `CompilationError` without a location where LLVM ends
-        its process or takes too long.
+        Raises `InternalError` where LLVM refuses the text, and `CompilationError` without a location where the
+        assembler refuses it, or where LLVM or nvJitLink ends its process or takes too long.
         """
+
+    def compile(self, request: Request, name: str) -> bytes:
+        """The first, or only, product."""
+        return self.products(request, name)[0]
 
     @abstractmethod
     def prepare(self) -> None:

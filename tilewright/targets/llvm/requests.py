@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.targets.llvm.machine import Machine, Request
+from tilewright.targets.llvm.machine import Assembler, Machine, Request
 
 # first field of a request
 HOST, COMPILE = b"host", b"compile"
-# first field of a reply: done, LLVM refuses the text, a fault of ours
-DONE, REFUSED, FAULT = b"done", b"refused", b"fault"
+# first field of a reply: done, LLVM refuses the text, the assembler refuses it, a fault of ours
+DONE, REFUSED, NOT_ASSEMBLED, FAULT = b"done", b"refused", b"not assembled", b"fault"
 _HEADER = "; tilewright "      # begins the lines of a reproducer that hold what is not in the text
 
 
@@ -24,20 +24,24 @@ def pack_machine(machine: Machine) -> list[bytes]:
 def pack(request: Request) -> list[bytes]:
     """The fields of a compile request."""
     return [COMPILE, *pack_machine(request.machine), request.output.encode(), b"%d" % request.codegen_level,
-            b"%d" % request.optimise, request.text.encode()]
+            b"%d" % request.optimise, request.text.encode(), request.assembler.library.encode(),
+            request.assembler.ptxas.encode(), *(o.encode() for o in request.assembler.options)]
 
 
 def unpack(fields: Sequence[bytes]) -> Request:
     """The opposite of `pack`."""
-    triple, cpu, features, llvm, output, level, optimise, text = (f.decode() for f in fields[1:])
-    return Request(text, Machine(triple, cpu, features, llvm), output, int(level), int(optimise))
+    triple, cpu, features, llvm, output, level, optimise, text, *assembler = (f.decode() for f in fields[1:])
+    return Request(text, Machine(triple, cpu, features, llvm), output, int(level), int(optimise),
+                   Assembler(assembler[0], assembler[1], tuple(assembler[2:])))
 
 
 def reproducer(request: Request) -> str:
     """A text from which `read_reproducer` makes the request again, and which is LLVM text as well."""
     machine = request.machine
     options = {"triple": machine.triple, "cpu": machine.cpu, "features": machine.features, "llvm": machine.llvm,
-               "output": request.output, "codegen_level": request.codegen_level, "optimise": request.optimise}
+               "output": request.output, "codegen_level": request.codegen_level, "optimise": request.optimise,
+               "library": request.assembler.library, "ptxas": request.assembler.ptxas,
+               "options": " ".join(request.assembler.options)}
     return "".join(f"{_HEADER}{name}={value}\n" for name, value in options.items()) + request.text
 
 
@@ -50,4 +54,5 @@ def read_reproducer(text: str, host: Machine) -> Request:
         return Request(body, host)
     machine = Machine(*(options[name] for name in ("triple", "cpu", "features", "llvm")))
     return Request(body, machine, options["output"], int(options["codegen_level"]),
-                   int(options["optimise"]))
+                   int(options["optimise"]), Assembler(options.get("library", ""), options.get("ptxas", ""),
+                                                       tuple(options.get("options", "").split())))

@@ -4,7 +4,8 @@
 
 `client` starts it in another way, `serve(parent)`, which answers requests on standard input until that is closed or
 the parent is gone.  Requests and replies are frames (`frames`): text and plain options in; a status, and the object,
-the assembly or the reason out.  Whatever LLVM prints goes to standard error, never between the frames.
+the assembly (with the cubin made of it) or the reason out.  Whatever LLVM prints goes to standard error, never between
+the frames.
 It imports what it needs and no more: its start is part of the first compilation.
 Tests: tests/targets/llvm/test_client.py, tests/targets/llvm/test_server.py.
 """
@@ -22,8 +23,18 @@ from collections.abc import Sequence
 from tilewright.diagnostics import InternalError
 from tilewright.targets.llvm import toolchain
 from tilewright.targets.llvm.frames import read_frame, write_frame
-from tilewright.targets.llvm.machine import ASSEMBLY
-from tilewright.targets.llvm.requests import COMPILE, DONE, FAULT, HOST, REFUSED, pack_machine, read_reproducer, unpack
+from tilewright.targets.llvm.machine import ASSEMBLY, CUBIN
+from tilewright.targets.llvm.requests import (
+    COMPILE,
+    DONE,
+    FAULT,
+    HOST,
+    NOT_ASSEMBLED,
+    REFUSED,
+    pack_machine,
+    read_reproducer,
+    unpack,
+)
 
 _LOOK_AFTER_PARENT_S = 1.0
 
@@ -48,10 +59,12 @@ def answer(fields: Sequence[bytes]) -> list[bytes]:
         if fields[0] == HOST:
             return [DONE, *pack_machine(toolchain.host_machine())]
         if fields[0] == COMPILE:
-            return [DONE, toolchain.compile_request(unpack(fields))]
+            return [DONE, *toolchain.products(unpack(fields))]
         return [FAULT, b"unknown request " + fields[0]]
     except InternalError as error:
         return [REFUSED, str(error).encode()]
+    except toolchain.AssemblerError as error:
+        return [NOT_ASSEMBLED, str(error).encode()]
     except Exception:
         return [FAULT, traceback.format_exc().encode()]
 
@@ -78,11 +91,12 @@ def main(arguments: Sequence[str]) -> int:
     with open(arguments[0], encoding="utf-8") as file:
         request = read_reproducer(file.read(), toolchain.host_machine())
     try:
-        made = toolchain.compile_request(request)
-    except InternalError as error:
+        made = toolchain.products(request)
+    except (InternalError, toolchain.AssemblerError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    sys.stdout.write(made.decode() if request.output == ASSEMBLY else f"{len(made)} bytes of machine code\n")
+    sys.stdout.write(made[0].decode() if request.output in (ASSEMBLY, CUBIN) else
+                     f"{len(made[0])} bytes of machine code\n")
     return 0
 
 

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 import llvmlite.binding as llvm
 
 from tilewright.diagnostics import InternalError
-from tilewright.targets.llvm.machine import ASSEMBLY, OBJECT, Machine, Request
+from tilewright.targets.llvm.cubin import AssemblerError, assemble
+from tilewright.targets.llvm.machine import ASSEMBLY, CUBIN, OBJECT, Machine, Request
 
 _TUNED = (22,)      # major versions of LLVM that were tried with `tune`
 
@@ -32,10 +33,14 @@ def tune() -> None:
 
     CodeGenPrepare begins anew with a function's first block whenever it has changed the control flow, unless it calls
     the function huge; with a thousand blocks that was four fifths of the time.  The code is the same, to the byte
-    (vector add, softmax, matmul, 200 unrolled stores; LLVM 22, 2026-11-30).  An option that it does not know ends LLVM.
+    (vector add, softmax, matmul, 200 unrolled stores; LLVM 22, 2026-11-30).
+    Straight-line strength reduction, which code for NVIDIA GPUs passes through, compares every address with every
+    other one: 60 to 90 per cent of the time of tiled products, and ptxas makes as many instructions without it (seven
+    kernels for sm_90a, LLVM 22, ptxas 13.5, 2026-11-30).  An option that it does not know ends LLVM.
     """
     if llvm.llvm_version_info[0] in _TUNED:
         llvm.set_option("tilewright", "-cgpp-huge-func=0")
+        llvm.set_option("tilewright", "-opt-disable=slsr")
 
 
 def warm_up() -> None:
@@ -72,15 +77,24 @@ def compile_object(text: str, machine: Machine, *, codegen_level: int = 2, optim
     return CompiledObject(binary, text, machine, codegen_level, optimise)
 
 
+def products(request: Request) -> list[bytes]:
+    """All that a request makes, see `machine.Compiler.products`; `AssemblerError` where the assembler refuses it."""
+    made = compile_request(request)
+    if request.output != CUBIN:
+        return [made]
+    cubin = assemble(made, request.machine.cpu, request.assembler)
+    return [made, cubin.binary, cubin.log.encode(), cubin.tool.encode()]
+
+
 def compile_request(request: Request) -> bytes:
-    """What a `Request` asks for."""
+    """What LLVM makes of a request: an object, or assembly."""
     target = _target_machine(request.machine, request.codegen_level)
     module = _parse(request.text, target)
     if request.optimise == 1:
         _run_passes(module, target)
     elif request.optimise:
         _run_pipeline(module, target, request.optimise)
-    if request.output == ASSEMBLY:
+    if request.output in (ASSEMBLY, CUBIN):
         return str(target.emit_assembly(module)).encode()
     return bytes(target.emit_object(module))
 
@@ -130,6 +144,10 @@ def _run_pipeline(module: llvm.ModuleRef, target: llvm.TargetMachine, level: int
     """LLVM's pass pipeline of optimisation level `level`."""
     builder = llvm.create_pass_builder(target, llvm.create_pipeline_tuning_options(speed_level=level))
     builder.getModulePassManager().run(module, builder)
+
+
+__all__ = ["AssemblerError", "CompiledObject", "LoadedObject", "Loader", "compile_object", "compile_request",
+           "host_machine", "products", "tune", "warm_up"]
 
 
 class LoadedObject:

@@ -137,10 +137,9 @@ def _scalar(kernel: Kernel, op: Op) -> LlvmValue:
 
 def from_first_thread(kernel: Kernel, value: LlvmValue, element: Element) -> LlvmValue:
     """What the first thread holds, in all threads."""
-    base = kernel.scratch(element.bytes)
-    kernel.code.barrier()
+    base = kernel.shared.begin(element.bytes)
     shared_write(kernel, base, value, element, kernel.code.is_first_thread())
-    kernel.code.barrier()
+    kernel.shared.meet()
     return shared_read(kernel, base, element)
 
 

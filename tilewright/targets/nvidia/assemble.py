@@ -1,102 +1,120 @@
-"""From PTX to a cubin, with ptxas.
+"""What assembles for NVIDIA GPUs on this machine, and what it says of a kernel.
 
-ptxas is looked for on PATH, in /usr/local/cuda, in NVIDIA's wheel `nvidia-cuda-nvcc`, and where triton brings one;
-without it a kernel stays PTX, which the driver compiles when it is loaded.  Its report (`-v`) is read for registers,
-spills and shared memory; its advisories C75xx (wgmma serialised, setmaxnreg ignored) are kept.
-Tests: tests/targets/nvidia/.
+nvJitLink's library is looked for in NVIDIA's wheels (torch brings it), and in CUDA's folder; ptxas and the
+disassemblers on PATH, in CUDA's folder, in NVIDIA's wheels, and where triton brings one.  CUDA's folder is the one
+that is given (the knob `cuda_home`), or /usr/local/cuda.  Without an assembler a kernel stays PTX, which the driver
+compiles when it is loaded.  `targets.llvm.cubin` runs what is found, in the compile child.
+The log of both is read for registers and spills; its advisories C75xx (wgmma serialised, setmaxnreg ignored) are kept.
+Tests: tests/targets/nvidia/test_assemble.py.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import shutil
-import subprocess
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from tilewright.diagnostics import CompilationError
+from tilewright.targets.llvm.machine import Assembler
 
-_TIMEOUT_S = 300.0
-# packages that bring the tools, and where in them they lie
-_PACKAGES = (("nvidia", "cuda_nvcc/bin"), ("nvidia", "cu13/bin"), ("nvidia", "cu12/bin"),
-             ("triton", "backends/nvidia/bin"))
+# packages that bring tools or libraries, and where in them those lie
+_TOOL_PACKAGES = (("nvidia", "cu13/bin"), ("nvidia", "cuda_nvcc/bin"), ("nvidia", "cu12/bin"),
+                  ("triton", "backends/nvidia/bin"))
+_LIBRARY_PACKAGES = (("nvidia", "cu13/lib"), ("nvidia", "nvjitlink/lib"), ("nvidia", "cu12/lib"))
+_LIBRARIES = "libnvJitLink.so.*"
+_CUDA = "/usr/local/cuda"       # where NVIDIA's installer puts it
 
 
-@dataclass(frozen=True, slots=True)
-class Assembled:
-    """A cubin, and what ptxas says of it."""
-
-    binary: bytes
-    log: str
-    registers: int = 0
-    spill_bytes: int = 0
-    shared_bytes: int = 0
-    advisories: tuple[str, ...] = ()
+# --- what there is
 
 
 @cache
-def find_tool(name: str) -> str | None:
+def find_assembler(cuda_home: str = "", ptxas: str | None = None) -> Assembler | None:
+    """nvJitLink and ptxas, as far as this machine has them; None without both.  A `ptxas` that is named is the only
+    one that is used."""
+    if ptxas:
+        return Assembler("", ptxas)
+    library, ptxas = find_library(cuda_home), find_tool("ptxas", cuda_home)
+    return Assembler(library or "", ptxas or "") if library or ptxas else None
+
+
+@cache
+def find_library(cuda_home: str = "") -> str | None:
+    """The file of nvJitLink's library."""
+    for folder in (*_in_packages(_LIBRARY_PACKAGES), *(cuda / "lib64" for cuda in _cuda_folders(cuda_home))):
+        found = sorted(folder.glob(_LIBRARIES), key=lambda path: (_numbers(path.name), -len(path.name)))
+        if found:
+            return str(found[-1])
+    return None
+
+
+@cache
+def find_tool(name: str, cuda_home: str = "") -> str | None:
     """The path of `ptxas`, `nvdisasm` or `cuobjdump`; None if this machine has none."""
-    found = shutil.which(name)
-    for folder in _folders():
-        found = found or shutil.which(name, path=str(folder))
-    return found
+    folders = [None, *(str(cuda / "bin") for cuda in _cuda_folders(cuda_home)), *_in_packages(_TOOL_PACKAGES)]
+    found = [path for path in (shutil.which(name, path=folder) for folder in folders) if path]
+    # A script that starts another file says nothing of that file's version, so it is the last choice.
+    return next((path for path in found if not _is_script(path)), found[0] if found else None)
 
 
-def _folders() -> Iterator[Path]:
-    yield Path("/usr/local/cuda/bin")
-    for package, inside in _PACKAGES:
+def _cuda_folders(given: str) -> list[Path]:
+    return [Path(folder) for folder in (given, _CUDA) if folder]
+
+
+def _in_packages(packages: tuple[tuple[str, str], ...]) -> Iterator[Path]:
+    for package, inside in packages:
         spec = importlib.util.find_spec(package)
         for place in (spec.submodule_search_locations or ()) if spec is not None else ():
             yield Path(place) / inside
 
 
-def assemble(ptx: str, arch: str, name: str, options: tuple[str, ...] = ()) -> Assembled | None:
-    """The cubin of `ptx` for `arch` (`sm_90a`); None without ptxas.
-
-    Raises `CompilationError` without a location where ptxas refuses the text.
-    """
-    tool = find_tool("ptxas")
-    if tool is None:
-        return None
-    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
-        source, target = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
-        source.write_text(ptx, encoding="utf-8")
-        command = [tool, "-v", "-O3", f"-arch={arch}", *options, str(source), "-o", str(target)]
-        try:
-            run = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
-        except subprocess.TimeoutExpired:
-            raise CompilationError(f"ptxas has not assembled {name} within {_TIMEOUT_S:g} s") from None
-        log = (run.stdout + run.stderr).replace(str(source), "kernel.ptx")
-        if run.returncode:
-            raise CompilationError(f"ptxas refuses the code of {name}: {log.strip()}")
-        return read_log(target.read_bytes(), log)
+def _numbers(name: str) -> list[int]:
+    return [int(digits) for digits in re.findall(r"\d+", name)]
 
 
-def read_log(binary: bytes, log: str) -> Assembled:
-    """What the report of `ptxas -v` says of registers, spills, static shared memory, and its advisories."""
+def _is_script(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return file.read(2) == b"#!"
+    except OSError:
+        return False
+
+
+def key_of(assembler: Assembler | None) -> str:
+    """A text that another version of the assembler changes: names, sizes and times of the files, without running
+    them."""
+    if assembler is None:
+        return "no assembler"
+    texts = []
+    for path in filter(None, (assembler.library, assembler.ptxas)):
+        real = os.path.realpath(path)
+        status = os.stat(real)
+        texts.append(f"{os.path.basename(real)} {status.st_size} {status.st_mtime_ns}")
+    return ", ".join(texts)
+
+
+# --- what it says
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What the log of an assembler says of a kernel; `advisories` are its codes C75xx."""
+
+    registers: int = 0
+    spill_bytes: int = 0
+    stack_bytes: int = 0
+    advisories: tuple[str, ...] = ()
+
+
+def read_log(log: str) -> Report:
+    """What the report of `ptxas -v` says of registers, spills, the stack frame, and its advisories."""
     def number(pattern: str) -> int:
         found = re.search(pattern, log)
         return int(found[1]) if found else 0
 
-    return Assembled(binary, log, number(r"Used (\d+) registers"), number(r"(\d+) bytes spill stores"),
-                     number(r"(\d+) bytes smem"), tuple(re.findall(r"\bC75\d\d\b", log)))
-
-
-def disassemble(cubin: bytes) -> str:
-    """The SASS of a cubin.  FileNotFoundError if neither nvdisasm nor cuobjdump is there."""
-    for tool, options in (("nvdisasm", ["-c"]), ("cuobjdump", ["-sass"])):
-        path = find_tool(tool)
-        if path is None:
-            continue
-        with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-            file.write(cubin)
-            file.flush()
-            run = subprocess.run([path, *options, file.name], capture_output=True, text=True, timeout=_TIMEOUT_S,
-                                 check=True)
-            return run.stdout
-    raise FileNotFoundError("SASS needs nvdisasm or cuobjdump (CUDA toolkit, or the wheel nvidia-cuda-nvcc)")
+    return Report(number(r"Used (\d+) registers"), number(r"(\d+) bytes spill stores"),
+                  number(r"(\d+) bytes stack frame"), tuple(dict.fromkeys(re.findall(r"\bC75\d\d\b", log))))

@@ -90,10 +90,9 @@ def _access_of(kernel: Kernel, op: Op, pointer: LlvmValue, values: Sequence[Llvm
 def _spread(kernel: Kernel, value: Value, t: Tile) -> None:
     """Give what the owners hold to all places."""
     layout, code = layout_of(value), kernel.code
-    base = kernel.scratch(t.numel * t.element.bytes)
-    code.barrier()
+    base = kernel.shared.begin(t.numel * t.element.bytes)
     write_owned(kernel, value, base, lambda r: index_in(kernel, t.shape, layout, r))
-    code.barrier()
+    kernel.shared.meet()
     limit = constant(I32, t.numel - 1)
     places = [code.binary_intrinsic("umin", index_in(kernel, t.shape, layout, r), limit)
               for r in range(layout.size(REGISTER))]

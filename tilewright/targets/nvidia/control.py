@@ -48,6 +48,7 @@ def lower_for(kernel: Kernel, op: Op) -> None:
 
     def run(values: tuple[LlvmValue, ...]) -> Sequence[LlvmValue]:
         count, position, *rest = values
+        kernel.shared.forget()
         kernel.bind(index, (position,))
         bind_all(kernel, carried, rest)
         kernel.run_block(body)
@@ -55,6 +56,7 @@ def lower_for(kernel: Kernel, op: Op) -> None:
         return (code.op("add", count, one), code.op("add", position, by), *following)
 
     results = code.while_loop((zero, start, *flatten(kernel, op.operands[3:])), condition, run)
+    kernel.shared.forget()
     bind_all(kernel, op.results, results[2:])
 
 
@@ -99,6 +101,7 @@ def lower_while(kernel: Kernel, op: Op) -> None:
     passed: list[LlvmValue] = []
 
     def condition(values: tuple[LlvmValue, ...]) -> LlvmValue:
+        kernel.shared.forget()
         bind_all(kernel, before.args, values)
         kernel.run_block(before)
         flag, *rest = before.terminator.operands
@@ -111,15 +114,18 @@ def lower_while(kernel: Kernel, op: Op) -> None:
         return flatten(kernel, body.terminator.operands)
 
     code.while_loop(flatten(kernel, op.operands), condition, run)
+    kernel.shared.forget()
     bind_all(kernel, op.results, passed)
 
 
 def lower_if(kernel: Kernel, op: Op) -> None:
     """A branch; what it yields is joined register by register."""
     def way(index: int) -> Sequence[LlvmValue]:
+        kernel.shared.forget()
         block = op.regions[index]
         kernel.run_block(block)
         return flatten(kernel, block.terminator.operands)
 
     joined = kernel.code.branch(kernel.scalar(op.operands[0]), lambda: way(0), lambda: way(1))
+    kernel.shared.forget()
     bind_all(kernel, op.results, joined)

@@ -52,10 +52,9 @@ def converted(kernel: Kernel, way: Plan, registers: Registers, element: Element)
         return registers
     found: list[LlvmValue | None] = [None] * way.dst.size(REGISTER)
     for piece in way.pieces:
-        base = kernel.scratch(way.trip.scratch_bytes)
-        kernel.code.barrier()
+        base = kernel.shared.begin(way.trip.scratch_bytes)
         stored(kernel, way, base, tuple(registers[r] for r in piece.take), element)
-        kernel.code.barrier()
+        kernel.shared.meet()
         loads = Loads(kernel, way.trip.load, base, element)
         for to, copy in zip(piece.put, way.trip.load.copies, strict=True):
             found[to] = loads.with_register(copy)[copy]

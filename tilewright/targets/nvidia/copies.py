@@ -34,11 +34,11 @@ def buffer_bytes(op: Op) -> int:
 
 
 def shared_alloc(kernel: Kernel, op: Op) -> None:
-    kernel.bind(op.result, [kernel.allocate(buffer_bytes(op))])
+    kernel.bind(op.result, [kernel.shared.allocate(buffer_bytes(op))])
 
 
 def shared_free(kernel: Kernel, op: Op) -> None:
-    kernel.free(buffer_bytes(kernel.ops[op.operands[0]]))
+    kernel.shared.free(buffer_bytes(kernel.ops[op.operands[0]]))
 
 
 def async_commit(kernel: Kernel, op: Op) -> None:

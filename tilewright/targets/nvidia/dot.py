@@ -59,12 +59,11 @@ def _to_shared(kernel: Kernel, values: Sequence[Value]) -> list[LlvmValue]:
     for v in values:
         offsets.append(size)
         size += -(-math.prod(shape_of(v.type)) * _scalar(v).bytes // _ALIGN) * _ALIGN
-    base = kernel.scratch(size)
+    base = kernel.shared.begin(size)
     bases = [code.op("add", base, constant(LLVM_I32, o)) for o in offsets]
-    code.barrier()
     for v, place in zip(values, bases, strict=True):
         write_owned(kernel, v, place, partial(index_in, kernel, shape_of(v.type), layout_of(v)))
-    code.barrier()
+    kernel.shared.meet()
     return bases
 
 

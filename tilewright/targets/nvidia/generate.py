@@ -76,7 +76,7 @@ HANDLERS: Mapping[str, Handler] = {
     "cat": rearrange.cat, "slice": rearrange.slice_, "gather": rearrange.gather,
     "shared_alloc": copies.shared_alloc, "async_copy": copies.async_copy, "async_commit": copies.async_commit,
     "shared_free": copies.shared_free, "async_wait": copies.async_wait, "shared_load": copies.shared_load,
-    "load": access.load, "store": access.store, "barrier": lambda kernel, op: kernel.code.barrier(),
+    "load": access.load, "store": access.store, "barrier": lambda kernel, op: kernel.shared.barrier(),
     "reduce": reduce.reduce, "scan": scan.scan, "map": reduce.map_elements, "sort": order.sort,
     "dot": matrix.dot,
     "histogram": order.histogram, "atomic_rmw": atomic.atomic, "atomic_cas": atomic.atomic,
@@ -133,7 +133,7 @@ def generate(module: Module, capability: Capability, num_warps: int, line_info: 
     text = code.text() + writer.text()
     metadata = {
         "entry": entry, "name": module.entry_name, "num_warps": num_warps, "threads": 32 * num_warps,
-        "shared": kernel.shared_bytes, "capability": capability.name,
+        "shared": kernel.shared.size, "capability": capability.name,
         "params": [{"name": n, "type": str(e), "bytes": e.bytes}
                    for n, e in zip(module.entry.param_names, elements, strict=True)],
         "whole_words": kernel.whole_words, "hidden": kernel.hidden_parameters, "tensor_maps": [],

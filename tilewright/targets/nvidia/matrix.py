@@ -241,12 +241,11 @@ def _through_shared(kernel: Kernel, trips: Sequence[tuple[Fragments, Plan, Value
     for _, way, _ in trips:
         offsets.append(size)
         size += -(-way.scratch_bytes // _ALIGN) * _ALIGN
-    base = kernel.scratch(size)
+    base = kernel.shared.begin(size)
     places = [code.op("add", base, constant(I32, o)) if o else base for o in offsets]
-    code.barrier()
     for (_, way, value), place in zip(trips, places, strict=True):
         stored(kernel, way, place, kernel.registers(value), _scalar(value))
-    code.barrier()
+    kernel.shared.meet()
     for (fragments, way, value), place in zip(trips, places, strict=True):
         assert way.trip is not None
         fragments.load_from(Loads(kernel, way.trip.load, place, _scalar(value)))

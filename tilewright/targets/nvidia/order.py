@@ -97,16 +97,15 @@ class _Network:
         """The values of the thread whose number differs by `distance`."""
         kernel, code, element = self.kernel, self.kernel.code, self.type.element
         threads = WARP_LANES * code.num_warps
-        base = kernel.scratch(threads * len(values) * element.bytes)
+        base = kernel.shared.begin(threads * len(values) * element.bytes)
         partner = code.op("xor", code.tid, constant(I32, distance))
 
         def address(thread: LlvmValue, k: int) -> LlvmValue:
             return shared_address(kernel, base, code.op("add", thread, constant(I32, k * threads)), element.bytes)
 
-        code.barrier()
         for k, v in enumerate(values):
             shared_write(kernel, address(code.tid, k), v, element)
-        code.barrier()
+        kernel.shared.meet()
         return [shared_read(kernel, address(partner, k), element) for k in range(len(values))]
 
 
@@ -115,14 +114,13 @@ def histogram(kernel: Kernel, op: Op) -> None:
     code, source, mask = kernel.code, op.operands[0], op.operand("mask")
     bins, layout = op.attrs["bins"], layout_of(source)
     assert isinstance(source.type, Tile)
-    base = kernel.scratch(bins * IR_I32.bytes)
+    base = kernel.shared.begin(bins * IR_I32.bytes)
     threads = WARP_LANES * code.num_warps
-    code.barrier()
     for start in range(0, bins, threads):
         bin_number = code.op("add", code.tid, constant(I32, start))
         guard = None if start + threads <= bins else code.icmp("ult", bin_number, constant(I32, bins))
         shared_write(kernel, shared_address(kernel, base, bin_number, 4), constant(I32, 0), IR_I32, guard)
-    code.barrier()
+    kernel.shared.meet()
     free = layout.free()
     owner = code.thread_flag(dict(free))
     for r, value in enumerate(kernel.registers(source)):
@@ -135,7 +133,7 @@ def histogram(kernel: Kernel, op: Op) -> None:
             guard = code.both(guard, kernel.registers(mask)[r])
         place = shared_address(kernel, base, code.cast("trunc", value, I32), 4)
         code.machine("red.shared", [], [place, constant(I32, 1)], guard=guard)
-    code.barrier()
+    kernel.shared.meet()
     result = layout_of(op.result)
     places = [limited(kernel, index_in(kernel, (bins,), result, r), bins) for r in range(result.size(REGISTER))]
     kernel.bind(op.result, [shared_read(kernel, shared_address(kernel, base, p, 4), IR_I32) for p in places])

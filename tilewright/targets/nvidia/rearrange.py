@@ -90,13 +90,11 @@ def write_owned(kernel: Kernel, value: Value, base: LlvmValue, place: Callable[[
 def exchange(kernel: Kernel, parts: Sequence[tuple[Value, Callable[[int], LlvmValue]]], result: Value, size: int,
              wanted: Callable[[int], LlvmValue]) -> None:
     """Tiles written to scratch of `size` elements, each at its own places; `result` reads at `wanted(register)`."""
-    code = kernel.code
     element = element_of(result.type)
-    base = kernel.scratch(size * element.bytes)
-    code.barrier()
+    base = kernel.shared.begin(size * element.bytes)
     for value, place in parts:
         write_owned(kernel, value, base, place)
-    code.barrier()
+    kernel.shared.meet()
     kernel.bind(result, [shared_read(kernel, shared_address(kernel, base, wanted(r), element.bytes), element)
                          for r in range(kernel.count(result))])
 

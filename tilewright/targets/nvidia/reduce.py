@@ -17,6 +17,7 @@ from tilewright.ir.types import I1 as IR_I1
 from tilewright.ir.types import Element, Tile, element_of, shape_of
 from tilewright.layout import Layout, views
 from tilewright.layout.linear import LANE, REGISTER, WARP
+from tilewright.targets.llvm.identities import identity_constant
 from tilewright.targets.llvm.types import I32, constant
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia.access import shared_address, shared_read, shared_write
@@ -32,8 +33,9 @@ def reduce(kernel: Kernel, op: Op) -> None:
     region = op.regions[0]
     kept = views.sliced(layout, axis, keep_registers=True)
     parts: dict[int, list[Part]] = {}
+    neutral = identity_constant(op)
     for register in range(layout.size(REGISTER)):
-        part = part_of(kernel, op, layout, register)
+        part = _filled(kernel, part_of(kernel, op, layout, register), neutral)
         parts.setdefault(kept(register=register), []).append(part)
     result = views.sliced(layout, axis)
     totals = [merge_all(kernel, region, parts[result(register=r)]) for r in range(result.size(REGISTER))]
@@ -55,6 +57,13 @@ def part_of(kernel: Kernel, op: Op, layout: Layout, register: int) -> Part:
             place = kernel.code.index(bound.coordinate, register)
             flag = known if known is not None else kernel.code.icmp("ult", place, constant(I32, bound.limit))
     return Part(values, flag) if flag is not False else Part((), False)
+
+
+def _filled(kernel: Kernel, part: Part, neutral: LlvmValue | None) -> Part:
+    """A part that always counts: `neutral`, if there is such a number, in the place of what does not."""
+    if neutral is None or isinstance(part.flag, bool):
+        return part
+    return Part(tuple(kernel.code.select(part.flag, v, neutral) for v in part.values))
 
 
 def commutes(region: Block) -> bool:
@@ -119,7 +128,7 @@ class Exchange:
         for element in self._elements:
             self._offsets.append(size)
             size += -(-(self._rows << len(bits)) * element.bytes // _ALIGN) * _ALIGN
-        self._base = kernel.scratch(size)
+        self._base = kernel.shared.begin(size)
 
     def _address(self, operand: int, index: LlvmValue) -> LlvmValue:
         code = self._kernel.code
@@ -127,16 +136,15 @@ class Exchange:
         return shared_address(self._kernel, base, index, self._elements[operand].bytes)
 
     def write(self, parts: Sequence[Part]) -> None:
-        """All registers' parts, each once, and barriers around."""
+        """All registers' parts, each once; then they are there for all threads."""
         kernel, free = self._kernel, self._layout.free()
         owner = kernel.code.thread_flag(dict(free))
-        kernel.code.barrier()
         for register, part in enumerate(parts):
             index = kernel.code.index(self._layout, register)
             values = [*part.values, *([as_value(part.flag)] if self._flagged else [])]
             for k, v in enumerate(values):
                 shared_write(kernel, self._address(k, index), v, self._elements[k], owner)
-        kernel.code.barrier()
+        kernel.shared.meet()
 
     def read(self, warp: int, register: int) -> Part:
         """The part of `register` from warp number `warp` along the axis."""

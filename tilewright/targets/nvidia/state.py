@@ -1,8 +1,7 @@
 """What code generation knows while it walks a kernel.
 
 Every value in scope is bound to LLVM values: a scalar to one, the same in all threads; a tile to one for each register
-of its layout.  Integers that end in addresses are bound a second time, in 64 bits (`analysis.offsets`).  Shared
-memory is a stack of buffers, and scratch on top of it that all uses share: each use stands between barriers.
+of its layout.  Integers that end in addresses are bound a second time, in 64 bits (`analysis.offsets`).
 Tests: tests/targets/nvidia/.
 """
 
@@ -27,13 +26,12 @@ from tilewright.targets.llvm.types import I32, I64, constant, integer_value
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia.emit.code import Code
 from tilewright.targets.nvidia.indices import index_values
+from tilewright.targets.nvidia.shared import SharedMemory
 
 if TYPE_CHECKING:
     from tilewright.targets.nvidia.capability import Capability
 
 Registers = tuple[LlvmValue, ...]
-SHARED = "tilewright_shared"
-_SHARED_ALIGN = 128     # what swizzles of 128 bytes need
 
 
 @dataclass(slots=True)
@@ -71,7 +69,7 @@ class Kernel:
         self.written: frozenset[Value] = frozenset()
         self.uses: Mapping[Value, int] | None = None
         self.messages = Messages()
-        self.shared_bytes = 0
+        self.shared = SharedMemory(code)
         self.lines: LineTable | None = None     # of the user's source
         self.whole_words = False        # some access takes the aligned word of 32 bits around its element
         self.run_block: Callable[[Block], None]
@@ -82,8 +80,6 @@ class Kernel:
         self._values: dict[Value, Registers] = {}
         self._wide: dict[Value, Registers] = {}
         self._later: dict[Value, tuple[Callable[[], Registers], object]] = {}
-        self._shared: LlvmValue | None = None
-        self._taken = 0         # bytes of shared memory that are in use here, a stack; scratch lies on top of it
 
     # -- values
 
@@ -176,31 +172,6 @@ class Kernel:
             self.bind(arg, (value,))
         self.run_block(region)
         return [self.scalar(v) for v in region.terminator.operands]
-
-    # -- shared memory
-
-    def scratch(self, size: int) -> LlvmValue:
-        """The address, as i32, of `size` bytes of shared memory for one use; the caller puts barriers around it."""
-        self.shared_bytes = max(self.shared_bytes, self._taken + size)
-        return self._shared_at(self._taken)
-
-    def allocate(self, size: int) -> LlvmValue:
-        """The address, as i32, of `size` bytes of shared memory that stay taken until `free`."""
-        address = self.scratch(size)
-        self._taken += size
-        return address
-
-    def free(self, size: int) -> None:
-        """Give the last `size` bytes that are taken back."""
-        self._taken -= size
-        assert self._taken >= 0
-
-    def _shared_at(self, offset: int) -> LlvmValue:
-        if self._shared is None:
-            self.code.module.add_global(f"@{SHARED} = external addrspace(3) global [0 x i8], align {_SHARED_ALIGN}")
-            with self.code.entry():
-                self._shared = self.code.emit(I32, f"ptrtoint ptr addrspace(3) @{SHARED} to i32")
-        return self.code.op("add", self._shared, constant(I32, offset)) if offset else self._shared
 
 
 def inside(kernel: Kernel, t: Tile, layout: Layout, register: int) -> LlvmValue | bool:

@@ -2,7 +2,7 @@
 
 Before: tile IR fresh from the frontend.  After: a `CodeObject` for one compute capability:
 
-    binary     the cubin, or the PTX where no ptxas is found (`metadata["binary"]` says which)
+    binary     the cubin, or the PTX where no assembler is found (`metadata["binary"]` says which)
     texts      `laid-out` (IR with layouts and barriers), `llir`, `ptx`; `listing("sass")` disassembles the cubin
     metadata   plain data that a launcher needs:
         entry            the kernel's symbol
@@ -19,7 +19,7 @@ Before: tile IR fresh from the frontend.  After: a `CodeObject` for one compute 
         whole_words      whether an access may take the aligned 4 bytes around its element (atomics on bytes)
         asserts          message and location of each `device_assert`, in the order of their numbers
         prints           what each `device_print` prints; the text itself comes from the device's printf
-        registers, spill_bytes, advisories    what ptxas says
+        registers, spill_bytes, advisories, assembler    what the assembler says, and which one it was
 
 Compiling touches no driver.  Loading, launching and memory belong to `driver`.
 Tests: tests/targets/nvidia/.
@@ -28,8 +28,7 @@ Tests: tests/targets/nvidia/.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tilewright.computed import computed
 from tilewright.diagnostics import CompilationError
@@ -37,7 +36,7 @@ from tilewright.ir.node import Module
 from tilewright.language.options import Options
 from tilewright.locks import NO_FORK
 from tilewright.targets.base import CodeObject, LoadedKernel, MemoryCopy, Target
-from tilewright.targets.llvm.machine import ASSEMBLY, Compiler, Machine, Request
+from tilewright.targets.llvm.machine import ASSEMBLY, CUBIN, Assembler, Compiler, Machine, Request
 from tilewright.targets.nvidia.capability import Capability, capability
 
 if TYPE_CHECKING:
@@ -47,24 +46,29 @@ if TYPE_CHECKING:
 # Names the generated code: part of every cache key, so a change of code generation must change it.
 VERSION = "nvidia-1"
 TRIPLE = "nvptx64-nvidia-cuda"
-_LLVM_LEVEL = 3         # elementwise code needs the vectoriser's and the loop passes' clean-up (measured: R23's O3)
+# LLVM's small pipeline (instcombine, simplifycfg) and its most eager code generation, whose GVN finds what is common.
+# Its own pipelines take two to six times as long in passes, and ptxas makes the same of it, give or take a few per cent
+# (add, affine, softmax, layer norm, matmul; 2026-11-30).  No passes at all: spills, and remainders computed twice.
+_OPTIMISE, _CODEGEN_LEVEL = 1, 3
 
 
 class NvidiaTarget(Target):
     """Code for GPUs of one compute capability (80, 90, "90a", ...).
 
-    `compiler` runs LLVM; by default that is a child process.  `assemble` False leaves the PTX to the driver.
+    `compiler` runs LLVM; by default that is a child process.  `assemble` False leaves the PTX to the driver;
+    `cuda_home` and `ptxas` say where assemblers are (`assemble.find_assembler`).
     `device` is the GPU that kernels are loaded onto; without one the target only compiles.
     """
 
     name = "nvidia"
 
     def __init__(self, number: int | str | Capability = 90, compiler: Compiler | None = None,
-                 assemble: bool = True, device: Device | None = None) -> None:
+                 assemble: bool = True, device: Device | None = None, cuda_home: str = "", ptxas: str = "") -> None:
         self.capability = number if isinstance(number, Capability) else capability(number)
         self._device = device
         self._given_compiler = compiler
         self._assemble = assemble
+        self._tools = (cuda_home, ptxas)
 
     @computed
     def _compiler(self) -> Compiler:
@@ -88,7 +92,16 @@ class NvidiaTarget(Target):
             import tilewright.targets.nvidia.generate  # noqa: F401
 
     def key(self) -> str:
-        return f"{VERSION} {self.machine.key()}"
+        with NO_FORK:
+            from tilewright.targets.nvidia.assemble import key_of
+        return f"{VERSION} {self.machine.key()} {key_of(self._assembler)}"
+
+    @computed
+    def _assembler(self) -> Assembler | None:
+        """What makes cubins; None leaves the PTX to the driver."""
+        with NO_FORK:
+            from tilewright.targets.nvidia.assemble import find_assembler
+        return find_assembler(*self._tools) if self._assemble else None
 
     def passes(self, options: Options) -> Sequence[Pass]:
         with NO_FORK:
@@ -113,22 +126,24 @@ class NvidiaTarget(Target):
         laid_out = self.laid_out(module, options)
         generated = generate(laid_out, self.capability, options.num_warps, options.line_info)
         check_shared(generated.metadata["shared"], self.capability)
-        request = Request(generated.text, self.machine, ASSEMBLY, _LLVM_LEVEL, _LLVM_LEVEL)
-        ptx = self._compiler.compile(request, module.entry_name).decode()
+        binary, ptx, facts = self._made(generated.text, module.entry_name)
         texts = {"laid-out": print_module(laid_out), "llir": generated.text, "ptx": ptx}
-        code = CodeObject(self.name, module.entry_name, ptx.encode(), texts, {**generated.metadata, "binary": "ptx"})
-        return self._with_cubin(code, ptx, options) if self._assemble else code
+        return CodeObject(self.name, module.entry_name, binary, texts, {**generated.metadata, **facts})
 
-    def _with_cubin(self, code: CodeObject, ptx: str, options: Options) -> CodeObject:
+    def _made(self, text: str, name: str) -> tuple[bytes, str, dict[str, Any]]:
+        """The binary, the PTX, and what is said of them."""
         with NO_FORK:
-            from tilewright.targets.nvidia.assemble import assemble
-        limit = () if options.maxnreg is None else (f"--maxrregcount={options.maxnreg}",)
-        made = assemble(ptx, self.capability.cpu, code.name, limit)
-        if made is None:
-            return code
-        facts = {"binary": "cubin", "registers": made.registers, "spill_bytes": made.spill_bytes,
-                 "advisories": list(made.advisories)}
-        return replace(code, binary=made.binary, metadata={**code.metadata, **facts})
+            from tilewright.targets.nvidia.assemble import read_log
+        output = ASSEMBLY if self._assembler is None else CUBIN
+        request = Request(text, self.machine, output, _CODEGEN_LEVEL, _OPTIMISE, self._assembler or Assembler())
+        ptx, *made = self._compiler.products(request, name)
+        if not made:
+            return ptx, ptx.decode(), {"binary": "ptx"}
+        cubin, log, tool = made
+        report = read_log(log.decode())
+        return cubin, ptx.decode(), {
+            "binary": "cubin", "registers": report.registers, "spill_bytes": report.spill_bytes,
+            "advisories": list(report.advisories), "assembler": tool.decode()}
 
     listings = ("sass",)
 
@@ -136,10 +151,10 @@ class NvidiaTarget(Target):
         if name not in self.listings:
             raise KeyError(name)
         if code.metadata["binary"] != "cubin":
-            raise CompilationError(f"{code.name} is PTX: SASS needs ptxas, from the CUDA toolkit or the wheel "
-                                   "nvidia-cuda-nvcc")
+            raise CompilationError(f"{code.name} is PTX: SASS needs ptxas or nvJitLink, from the CUDA toolkit or the "
+                                   "wheels nvidia-cuda-nvcc and nvidia-nvjitlink")
         with NO_FORK:
-            from tilewright.targets.nvidia.assemble import disassemble
+            from tilewright.targets.nvidia.disassemble import disassemble
         return disassemble(code.binary)
 
     @property

@@ -14,7 +14,7 @@ import numpy as np
 
 from tilewright.targets.nvidia.ptx import wgmma
 from tilewright.targets.nvidia.ptx.binding import Control, Made, Mask, Step
-from tilewright.targets.nvidia.ptx.operands import Instruction, Vector
+from tilewright.targets.nvidia.ptx.operands import Immediate, Instruction, Vector
 from tilewright.targets.nvidia.ptx.program import registers_of
 from tilewright.targets.nvidia.ptx.report import Fault
 from tilewright.targets.nvidia.ptx.table import row_of
@@ -209,6 +209,9 @@ class Code:
         """
         operands = instruction.operands
         groups = [[k for name in registers_of(o) if (k := self.known.get(name)) is not None] for o in operands[1:]]
+        if instruction.family == "prmt" and isinstance(operands[3], Immediate):
+            picked = {operands[3].value >> 4 * byte & 7 for byte in range(4)}      # bytes 0-3 of a, 4-7 of b
+            groups = [groups[0] if picked & {0, 1, 2, 3} else [], groups[1] if picked & {4, 5, 6, 7} else [], []]
         if not marks and not any(groups):
             return step
         choose = None
