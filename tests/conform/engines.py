@@ -26,6 +26,10 @@ ENGINES = {"batched": run_batched}
 # engine: {row: part of the CompilationError's message}
 REFUSALS: Mapping[str, Mapping[str, str]] = {"batched": {}, "cpu": {}, "ptx": {}, "cuda": {}}
 
+# engine: {row: units in the last place}, where an engine is allowed more than the row says: ex2.approx.ftz.f32 of an
+# H200 errs by 1.3 on [0, 1) (2026-11-30), and the exponential of a GPU is made of it
+BOUNDS: Mapping[str, Mapping[str, float]] = {"cuda": {"exp": 2, "exp2": 2}}
+
 try:
     from tilewright.targets.cpu import CpuTarget
 except ImportError:         # the suite below this target still runs
