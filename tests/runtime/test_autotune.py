@@ -339,15 +339,17 @@ def test_the_choice_is_printed_on_request(capsys):
 @pytest.fixture
 def few_stages(monkeypatch):
     """A CPU target that has room for two stages only, as a GPU may have."""
-    compiles = CpuTarget.compile
+    def stages(self, options):
+        def compiled(module, metadata):
+            code = CpuTarget.compile(self, module, options)
+            if options.num_stages > 2:
+                warnings.warn("too many", FewerStagesWarning)
+            return replace(code, metadata={**code.metadata, "num_stages": min(options.num_stages, 2)})
+        return {"code": compiled}
 
-    def compile_with_two(self, module, options):
-        code = compiles(self, module, options)
-        if options.num_stages > 2:
-            warnings.warn("too many", FewerStagesWarning)
-        return replace(code, metadata={**code.metadata, "num_stages": min(options.num_stages, 2)})
-
-    monkeypatch.setattr(CpuTarget, "compile", compile_with_two)
+    monkeypatch.setattr(CpuTarget, "stages", stages)
+    with knobs.scope(disk_cache=False):
+        yield
 
 
 STAGED = [triton.Config({"BLOCK": 16}, num_stages=4), triton.Config({"BLOCK": 16}, num_stages=2)]
