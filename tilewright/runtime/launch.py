@@ -203,11 +203,12 @@ class CompiledKernel(KernelResources):
         self.written = written
         names = specializer.slot_names(atoms)
         self.metadata = KernelMetadata(
-            name, code.target, options.num_warps, options.num_stages, options.num_ctas, options.maxnreg,
+            name, code.target, options.num_warps, code.metadata.get("num_stages", options.num_stages),
+            options.num_ctas, options.maxnreg,
             options.debug, options.enable_fp_fusion, _fast_memory(code),
             tuple(names[i] for i in sorted(written.params)), code, *_backend(code))
         self.n_regs = code.metadata.get("registers", self.n_regs)
-        self.n_spills = code.metadata.get("spill_bytes", self.n_spills)
+        self.n_spills = code.metadata.get("local_bytes", 4 * self.n_spills) // 4     # words, as triton counts them
         self.n_max_threads = code.metadata.get("threads", self.n_max_threads)
         self._names = names
         self._loaded: LoadedKernel = target.load(code)

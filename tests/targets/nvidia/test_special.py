@@ -115,6 +115,31 @@ def test_extremes(dtype):
 
 
 @triton.jit
+def extremum(x, out, N: tl.constexpr, LARGEST: tl.constexpr):
+    row = tl.load(x + tl.program_id(0) * N + tl.arange(0, N)).to(tl.float32)
+    tl.store(out + tl.program_id(0), tl.max(row, 0) if LARGEST else tl.min(row, 0))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("warps", [1, 2])
+@pytest.mark.parametrize("largest", [True, False])
+def test_the_extremum_of_narrow_numbers_is_taken_in_pairs(dtype, warps, largest):
+    torch = pytest.importorskip("torch")
+    x = torch.randn(8, 256, generator=torch.Generator().manual_seed(0)).to(getattr(torch, dtype))
+    x[1], x[2], x[3], x[4] = NAN, -0.0, -INF, INF
+    x[2, 77] = 0.0
+    x[5, 3::7] = NAN
+    x[6, ::2] = NAN
+    out, want = torch.zeros(8), torch.zeros(8)
+    constants = {"N": 256, "LARGEST": largest, "num_warps": warps}
+    code = ptx_machine.run(extremum, (8,), (x, out), constants)
+    extremum[(8,)](x, want, **constants)
+    np.testing.assert_array_equal(out, want)
+    np.testing.assert_array_equal(np.signbit(out[2:3]), np.signbit(want[2:3]))
+    assert f"{'max' if largest else 'min'}.{'bf16' if dtype == 'bfloat16' else 'f16'}x2" in code.texts["ptx"]
+
+
+@triton.jit
 def round_trip(x, out, N: tl.constexpr, TO: tl.constexpr):
     i = tl.arange(0, N)
     tl.store(out + i, tl.load(x + i).to(TO).to(tl.float32))

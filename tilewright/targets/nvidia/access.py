@@ -23,7 +23,7 @@ from tilewright.layout.linear import REGISTER
 from tilewright.targets.llvm import convert
 from tilewright.targets.llvm.types import I16, I32, I64, Type, constant, zero
 from tilewright.targets.llvm.types import Value as LlvmValue
-from tilewright.targets.nvidia.emit.code import known_flag
+from tilewright.targets.nvidia.emit.code import Code, known_flag
 from tilewright.targets.nvidia.runs import in_runs
 from tilewright.targets.nvidia.state import Kernel, inside
 
@@ -91,9 +91,19 @@ class Words:
         found = []
         for w in words:
             whole = code.cast("trunc", w, Type(f"i{8 * self.word_bytes}"))
-            vector = code.bitcast(whole, Type(bits.element, per_word))
-            found += [from_bits(kernel, code.extract(vector, i), self.element) for i in range(per_word)]
+            found += [from_bits(kernel, b, self.element) for b in self._pieces(code, whole, bits, per_word)]
         return found
+
+    def _pieces(self, code: Code, whole: LlvmValue, bits: Type, count: int) -> list[LlvmValue]:
+        """The `count` elements of a word, as bits.
+
+        Shifts, since LLVM joins them with what widens an element; halves stay a vector: ptxas reads its parts in place.
+        """
+        if convert.register_type(self.element).element == "half":
+            vector = code.bitcast(whole, Type(bits.element, count))
+            return [code.extract(vector, i) for i in range(count)]
+        moved = (code.op("lshr", whole, constant(whole.type, bits.bits * i)) if i else whole for i in range(count))
+        return [code.cast("trunc", m, bits) for m in moved]
 
 
 def as_bits(kernel: Kernel, value: LlvmValue, memory: Type) -> LlvmValue:

@@ -21,6 +21,7 @@ from tilewright.targets.llvm.identities import identity_constant
 from tilewright.targets.llvm.types import I32, constant
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia.access import shared_address, shared_read, shared_write
+from tilewright.targets.nvidia.packed import Narrow
 from tilewright.targets.nvidia.partial import Part, as_value, choose, merge, merge_all, shuffled
 from tilewright.targets.nvidia.state import Kernel
 
@@ -32,18 +33,26 @@ def reduce(kernel: Kernel, op: Op) -> None:
     layout, axis = layout_of(op.operands[0]), op.attrs["axis"]
     region = op.regions[0]
     kept = views.sliced(layout, axis, keep_registers=True)
-    parts: dict[int, list[Part]] = {}
-    neutral = identity_constant(op)
+    rows: dict[int, list[int]] = {}
     for register in range(layout.size(REGISTER)):
-        part = _filled(kernel, part_of(kernel, op, layout, register), neutral)
-        parts.setdefault(kept(register=register), []).append(part)
+        rows.setdefault(kept(register=register), []).append(register)
     result = views.sliced(layout, axis)
-    totals = [merge_all(kernel, region, parts[result(register=r)]) for r in range(result.size(REGISTER))]
+    totals = [_of_registers(kernel, op, layout, rows[result(register=r)]) for r in range(result.size(REGISTER))]
     lanes = [i for i, b in enumerate(layout.coordinate(axis).bases(LANE)) if b]
     totals = [_across_lanes(kernel, region, total, lanes) for total in totals]
     totals = _across_warps(kernel, op, totals, result)
     for k, value in enumerate(op.results):
         kernel.bind(value, [total.values[k] for total in totals])
+
+
+def _of_registers(kernel: Kernel, op: Op, layout: Layout, row: Sequence[int]) -> Part:
+    """The total of some registers of each thread."""
+    neutral = identity_constant(op)
+    parts = [part_of(kernel, op, layout, register) for register in row]
+    narrow = Narrow.of(kernel, op) if len(row) > 2 and all(p.flag is True for p in parts) else None
+    if narrow is not None:
+        return Part((narrow.extremum(row),))
+    return merge_all(kernel, op.regions[0], [_filled(kernel, part, neutral) for part in parts])
 
 
 def part_of(kernel: Kernel, op: Op, layout: Layout, register: int) -> Part:

@@ -88,16 +88,33 @@ def _extremum(code: Code, op: Op, args: Sequence[Value]) -> Value:
 # --- division of many numbers by one
 
 SHARED = 3          # from so many on, one reciprocal and products are less than quotients
-_FAR = 2.0**64      # beyond it, and below its inverse, the divisor is scaled: its reciprocal might be subnormal
+_FAR = 2.0**64      # where an extreme divisor is scaled to be one, it is by as much
 
 
 def quotients(code: Code, dividends: Sequence[Value], divisor: Value) -> list[Value]:
-    """x / divisor for each x, in f32, within 2 ulp: (x * (1 / (divisor * s))) * s for a power of two s, mostly 1."""
+    """x / divisor for each x, in f32, within 2 ulp: x * (1 / divisor).
+
+    A divisor beyond 2**126, or below 2**-126, has no normal reciprocal: it takes a branch of its own.
+    """
     size = code.unary_intrinsic("fabs", divisor)
-    large, small = code.fcmp("ogt", size, _float(_FAR)), code.fcmp("olt", size, _float(1 / _FAR))
-    scale = code.select(large, _float(1 / _FAR), code.select(small, _float(_FAR), _float(1.0)))
-    inverse = code.machine("div.full", [FLOAT], [_float(1.0), code.op("fmul", divisor, scale)])[0]
+    usual = code.op("and", code.fcmp("oge", size, _float(2.0**-126)), code.fcmp("ole", size, _float(2.0**126)))
+
+    def directly() -> list[Value]:
+        inverse = _reciprocal(code, divisor)
+        return [code.op("fmul", x, inverse) for x in dividends]
+
+    return list(code.branch(usual, directly, lambda: _scaled_quotients(code, dividends, divisor, size)))
+
+
+def _scaled_quotients(code: Code, dividends: Sequence[Value], divisor: Value, size: Value) -> list[Value]:
+    """(x * (1 / (divisor * s))) * s for a power of two s."""
+    scale = code.select(code.fcmp("ogt", size, _float(1.0)), _float(1 / _FAR), _float(_FAR))
+    inverse = _reciprocal(code, code.op("fmul", divisor, scale))
     return [code.op("fmul", code.op("fmul", x, inverse), scale) for x in dividends]
+
+
+def _reciprocal(code: Code, x: Value) -> Value:
+    return code.machine("div.full", [FLOAT], [_float(1.0), x])[0]
 
 
 # --- eight-bit floats, where the hardware converts them (capability 8.9 and newer)

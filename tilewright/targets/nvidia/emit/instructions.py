@@ -68,6 +68,10 @@ _ROWS = (
     *(Instruction(name, "max" if name.startswith("max") else "min", "9.7.3.12 max", pure=True,
                   text=f"{name.removesuffix('_f').replace('_nan', '.NaN')}.f32 {{out}}, {{0}}, {{1}};")
       for name in ("max_f", "min_f", "max_nan_f", "min_nan_f")),
+    *(Instruction(f"{row}_f.{kind}x2", what, "9.7.4.8 max", pure=True, text=f"{form}.{kind}x2 {{out}}, {{0}}, {{1}};")
+      for row, what, form in (("max", "max", "max"), ("min", "min", "min"), ("max_nan", "max", "max.NaN"),
+                              ("min_nan", "min", "min.NaN"))
+      for kind in ("bf16", "f16")),
     Instruction("div.full", "div.full", "9.7.3.8 div", text="div.full.f32 {out}, {0}, {1};", pure=True),
     Instruction("sqrt", "sqrt.approx", "9.7.3.15 sqrt", text="sqrt.approx.f32 {out}, {0};", pure=True),
     Instruction("rsqrt", "rsqrt.approx", "9.7.3.17 rsqrt", text="rsqrt.approx.f32 {out}, {0};", pure=True),
