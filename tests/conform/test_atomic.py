@@ -85,7 +85,7 @@ def test_an_order_is_found_only_where_there_is_one():
     assert ordered(Rmw.ADD, I32, 5, [(8, 1), (5, 3), (9, 4)], 13)
     assert not ordered(Rmw.ADD, I32, 5, [(5, 1), (5, 3)], 9) and not ordered(Rmw.ADD, I32, 5, [(5, 1)], 7)
     assert ordered(Rmw.XCHG, F32, 1, [(3, 2), (1, 3)], 2) and not ordered(Rmw.XCHG, F32, 1, [(1, 2), (1, 3)], 2)
-    assert ordered(Rmw.FADD, F32, 7, [], 7) and not ordered(Rmw.ADD_F, F32, 7, [], 8)
+    assert ordered(Rmw.FADD, F32, 7, [], 7) and not ordered(Rmw.FADD, F32, 7, [], 8)
 
 
 @each_engine
