@@ -25,8 +25,8 @@ class Code(FunctionWriter):
     """The body of one kernel of `num_warps` warps under construction."""
 
     def __init__(self, module: ModuleWriter, name: str, params: Sequence[tuple[str, Type]], num_warps: int,
-                 has_fp8: bool = False) -> None:
-        super().__init__(module, name, params, VOID, _attributes(num_warps), (), "ptx_kernel")
+                 has_fp8: bool = False, max_registers: int | None = None) -> None:
+        super().__init__(module, name, params, VOID, _attributes(num_warps, max_registers), (), "ptx_kernel")
         self.num_warps = num_warps
         self.has_fp8 = has_fp8      # converts them in hardware
         self._threads: dict[tuple[int, ...], Value] = {}
@@ -209,9 +209,11 @@ class Code(FunctionWriter):
         return self.cast("sext", a, I64)
 
 
-def _attributes(num_warps: int) -> str:
-    """Of the kernel; without a least number of blocks ptxas may leave a thread 32 registers (13.0.88, 2026-11-30)."""
-    return f'nounwind "nvvm.reqntid"="{32 * num_warps}" "nvvm.minctasm"="1"'
+def _attributes(num_warps: int, max_registers: int | None) -> str:
+    """Of the kernel; without a least number of blocks ptxas may leave a thread 32 registers (13.0.88, 2026-11-30).
+    Given both, it takes no notice of the other limit."""
+    limit = '"nvvm.minctasm"="1"' if max_registers is None else f'"nvvm.maxnreg"="{max_registers}"'
+    return f'nounwind "nvvm.reqntid"="{32 * num_warps}" {limit}'
 
 
 def known_flag(value: Value) -> bool | None:
