@@ -85,7 +85,7 @@ _LISTS: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType({
          "cache_knobs compilation_knobs env env_base env_bool env_class env_int env_nvidia_tool env_opt_bool "
          "env_opt_str env_str env_str_callable_default knobs_type language_knobs nvidia_knobs proton_knobs "
          "redis_knobs refresh_knobs runtime_knobs setenv toenv", _KNOBS),
-        ("amd amd_knobs", _AMD), ("build", _NATIVE), ("nvidia", _NO_GPU), ("proton", _NO_GPU), ("redis", _CACHE)),
+        ("amd_knobs", _AMD)),
 })
 REFUSED: Mapping[str, Mapping[str, str]] = MappingProxyType({
     module: {name: reason for names, reason in lists for name in names.split()} for module, lists in _LISTS.items()})
