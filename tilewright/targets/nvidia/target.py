@@ -124,7 +124,7 @@ class NvidiaTarget(Target):
             from tilewright.targets.nvidia.resources import check_options, check_shared
         check_options(options)
         laid_out = self.laid_out(module, options)
-        generated = generate(laid_out, self.capability, options.num_warps, options.line_info)
+        generated = generate(laid_out, self.capability, options.num_warps, options.line_info, options.maxnreg)
         check_shared(generated.metadata["shared"], self.capability)
         binary, ptx, facts = self._made(generated.text, module.entry_name)
         texts = {"laid-out": print_module(laid_out), "llir": generated.text, "ptx": ptx}
