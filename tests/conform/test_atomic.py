@@ -11,11 +11,13 @@ from tests.conform.rows import bits_of
 from tests.gpu import CUDA
 from tilewright.ir import fp
 from tilewright.ir.ops.attributes import Rmw, Sem
+from tilewright.ir.ops.rules import is_kind
 from tilewright.ir.types import ALL_SCALARS, F32, I1, I32, storage_dtype
 
 each_engine = pytest.mark.parametrize("engine", engines.ENGINES)
 ELEMENTS = [e for e in ALL_SCALARS if e != I1]
-CASES = [(kind, e) for kind in Rmw for e in ELEMENTS if kind.on_floats in (None, e.is_float)]
+CASES = [(kind, e) for kind in Rmw for e in ELEMENTS
+         if kind.on_floats is None or is_kind(e, "float" if kind.on_floats else "int")]
 
 
 def numbers(array, element):

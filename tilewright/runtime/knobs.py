@@ -156,6 +156,11 @@ def overrides() -> Mapping[str, Any]:
     return _overrides.get()
 
 
+def current() -> Mapping[str, Any]:
+    """All knobs, here and now."""
+    return MappingProxyType({**snapshot(), **overrides()})
+
+
 def overrides_variable() -> tuple[ContextVar[Mapping[str, Any]], Mapping[str, Any]]:
     """The variable that `overrides` reads, and its value when nothing is overridden, for native launchers."""
     return _overrides, _NOTHING
