@@ -39,6 +39,7 @@ from tilewright.targets.nvidia import (
 from tilewright.targets.nvidia.capability import Capability
 from tilewright.targets.nvidia.elementwise import bind_wide, elementwise
 from tilewright.targets.nvidia.emit.code import Code
+from tilewright.targets.nvidia.pressure import programs_per_sm
 from tilewright.targets.nvidia.state import Kernel
 
 Handler = Callable[[Kernel, Op], None]
@@ -115,7 +116,7 @@ def generate(module: Module, capability: Capability, num_warps: int, line_info: 
     elements = [element_of(p.type) for p in module.entry.params]
     names = [f"p{k}" for k in range(len(elements))]
     code = Code(writer, entry, [(n, _parameter_type(e)) for n, e in zip(names, elements, strict=True)], num_warps,
-                capability.fp8, max_registers)
+                capability.fp8, programs_per_sm(module, num_warps), max_registers)
     kernel = Kernel(module, code, capability)
     kernel.written = access.written_bases(kernel)
     if line_info:
