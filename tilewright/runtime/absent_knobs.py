@@ -38,7 +38,7 @@ _LISTS: tuple[tuple[str, str, str], ...] = (
     ("nvidia", "cuobjdump nvdisasm", "disassemblers are looked for on PATH and in the folder `cuda_home`"),
     ("nvidia", "ptxas_blackwell", "there is one assembler, of the knob `ptxas`"),
     ("nvidia", "dump_nvptx dump_ptxas_log", "the texts are in `asm` of a compiled kernel; `dump` writes them to files"),
-    ("nvidia", "disable_ptxas_opt ptxas_options", "the assembler is called in one way only, which is in the cache's key"),
+    ("nvidia", "disable_ptxas_opt ptxas_options", "the assembler is called in one way, which is in the cache's key"),
     ("nvidia", "mock_ptx_version", "the version of PTX follows from the device"),
     ("nvidia", "libdevice_path", "tl.extra.libdevice needs no library"),
     ("nvidia", "libcuda_path", "the driver's library is found as the dynamic linker finds it"),
