@@ -94,13 +94,16 @@ class JITFunction(DescribedFunction, KernelInterface):
         self._is_read = graph_test()        # asked at every launch; it seldom changes, since Dynamo guards it
         self.pre_run_hooks: list[Callable[..., Any]] = []
         self._bind: Callable[[JITFunction, Any], Callable[..., CompiledKernel | None]] = _bind_in_python
+        # CPython 3.11 reads attributes of an object twice as fast if its dict shares no keys with others of the class
+        self.__dict__ = {**self.__dict__}
 
     # -- launching --------------------------------------------------------------------------------------------------
 
     def __getitem__(self, grid: Any) -> Callable[..., CompiledKernel | None]:
-        if self._is_read():
+        is_read, bind = self._is_read, self._bind       # as methods, CPython would look for them in the class first
+        if is_read():
             return super().__getitem__(grid)
-        return self._bind(self, grid)
+        return bind(self, grid)
 
     def run(self, *args: Any, grid: Any, warmup: bool = False,
             **kwargs: Any) -> CompiledKernel | InterpretedKernel | None:
