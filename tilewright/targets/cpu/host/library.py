@@ -25,6 +25,7 @@ from tilewright.targets.llvm.machine import Compiler, Machine, Request
 _WRITERS = ("native.py", "records.py", "../../llvm/text.py", "../../llvm/types.py")
 POOL_SOURCES = (*_WRITERS, "pool_code.py", "sharing_code.py", "fault_code.py", "lone_code.py")
 LAUNCHER_SOURCES = (*_WRITERS, "launcher_code.py", "launcher_values.py")
+_LEVEL = 3      # of LLVM's passes: a launch with three tensors takes 10 ns less than with the few passes of level 1
 # CPU names of LLVM that every processor of a kind can run.
 _BASELINE = {"x86_64": "x86-64", "aarch64": "generic"}
 
@@ -67,7 +68,7 @@ def source_key(names: Sequence[str] = POOL_SOURCES) -> str:
     folder = Path(__file__).parent
     texts = [(folder / name).read_bytes() for name in names]
     marks = " ".join(f"{len(text)}-{zlib.crc32(text):08x}" for text in texts)     # hashlib takes 3 ms to load
-    return f"host {machine_kind()} {sys.implementation.cache_tag} {marks}"
+    return f"host {machine_kind()} {_LEVEL} {sys.implementation.cache_tag} {marks}"
 
 
 def load_object(key: str, text: Callable[[], str], compiler: Compiler, store: ObjectStore | None) -> bytes:
@@ -75,7 +76,7 @@ def load_object(key: str, text: Callable[[], str], compiler: Compiler, store: Ob
     binary = store.get(key) if store is not None else None
     if binary is None:
         machine = Machine(f"{machine_kind()}-unknown-linux-gnu", _BASELINE[machine_kind()], "")
-        binary = compiler.compile(Request(text(), machine, optimise=1), "the host's own code")
+        binary = compiler.compile(Request(text(), machine, optimise=_LEVEL), "the host's own code")
         if store is not None:
             store.put(key, binary)
     return binary
