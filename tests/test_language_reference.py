@@ -31,13 +31,6 @@ def test_every_function_has_an_entry() -> None:
         assert f"`{name}" in text
 
 
-def test_names_that_are_not_there_yet_are_listed_with_their_words() -> None:
-    for name, function in tl.PENDING.items():
-        with pytest.raises(NotImplementedError) as error:
-            function.call(None, (), {})
-        assert f"* `tl.{name}`: {error.value}\n" in PAGE.read_text(encoding="utf-8")
-
-
 @pytest.mark.parametrize("name", [n for n in tl.__all__ if isinstance(getattr(tl, n), Builtin)])
 def test_signatures_can_be_typed(name: str) -> None:
     """What is shown is the signature: Python reads the same parameters and defaults from it."""

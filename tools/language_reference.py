@@ -37,7 +37,7 @@ FAMILIES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("Blocks of arrays", "Rectangles of strided arrays, without pointer arithmetic: tensor descriptors, and the block "
      "pointers of triton 3.6. Offsets may be of 64 bits, blocks of any size.", ("descriptors", "block_pointers")),
     ("Atomics", "Each reads, changes and writes an element in one step and gives what it found. Operands broadcast as "
-     "those of a load do.", ("atomics",)),
+     "those of a load do.", ("atomics", "polling",)),
     ("Arithmetic and choice", "Python's operators work on tensors: `+ - * / // % & | ^ << >> ~`, comparisons, and "
      "`and or not` on int1. These are the names beside them; types follow the rules of [promotion](#promotion).",
      ("elementwise",)),
@@ -69,7 +69,6 @@ _AROUND = ("jit", "autotune", "Config", "heuristics", "aggregate", "constexpr_fu
            "reinterpret", "set_allocator", "testing.do_bench", "testing.assert_close", "testing.perf_report",
            "testing.Benchmark")
 _MODULES = ("core", "extra", "math", "random", "semantic", "standard")
-_NOT_SHOWN = {"PENDING"}
 # classes of values and types that programs look at, and never make
 _MINOR = ("base_type", "base_value", "block_pointer", "constexpr_type", "str_to_ty", "structure", "tensor_descriptor",
           "tuple_type")
@@ -84,14 +83,14 @@ def page() -> str:
         names = [n for n in tl.__all__ if family_of(n) == title and n not in _MINOR]
         if names:
             parts.append("\n\n".join([f"## {title}", *([text] if text else []), *map(entry, ordered(names))]))
-    parts += [minor(), methods(), libdevice_table(), around(), pending()]
+    parts += [minor(), methods(), libdevice_table(), around()]
     return "\n\n".join(p.strip("\n") for p in parts) + "\n"
 
 
 def family_of(name: str) -> str | None:
     """The title of the family of a public name; None for what has no entry: modules, instances of types."""
     value = getattr(tl, name)
-    if name in _NOT_SHOWN or name in _MODULES or isinstance(value, tl.dtype | tl.pointer_type | int):
+    if name in _MODULES or isinstance(value, tl.dtype | tl.pointer_type | int):
         return None
     module = (value.function if isinstance(value, Builtin) else value).__module__.rsplit(".", 1)[-1]
     for title, _, modules in FAMILIES:
@@ -251,7 +250,7 @@ def minor() -> str:
 
 def methods() -> str:
     """The methods of tensors that are no name of `tl`."""
-    public = {id(getattr(tl, n)) for n in tl.__all__} | {id(v) for v in tl.PENDING.values()}
+    public = {id(getattr(tl, n)) for n in tl.__all__}
     rows = [[f"`x.{name}({', '.join(_parameters(inspect.signature(member)))})`".replace("(input, ", "(")
              .replace("(input)", "()"), on_one_line(member)]
             for name, member in sorted(tensor.members.items()) if id(member) not in public]
@@ -284,23 +283,6 @@ def around() -> str:
     errors = [e for e in public if inspect.isclass(e) and issubclass(e, Exception)]
     parts.append("### Errors\n\n" + "\n".join(f"* `triton.{e.__name__}`: {prose(e).splitlines()[0]}" for e in errors))
     return "\n\n".join(parts)
-
-
-def pending() -> str:
-    """What can be imported and raises on use."""
-    lines = ["## Not there yet", "", "These names can be imported, and raise `NotImplementedError` at the line that "
-             "uses them. A test holds the list to what the names do.", ""]
-    lines += [f"* `tl.{name}`: {refusal(function)}" for name, function in sorted(tl.PENDING.items())]
-    return "\n".join(lines)
-
-
-def refusal(function: Builtin) -> str:
-    """The words with which a pending name refuses."""
-    try:
-        function.function(_builder=None)
-    except NotImplementedError as error:
-        return str(error)
-    raise AssertionError(f"{function.name} does not refuse")
 
 
 if __name__ == "__main__":

@@ -56,3 +56,13 @@ def test_constant_pointers_are_refused():
 def test_load_and_store():
     assert str(done("atomic_load", "*fp64[4]").result) == "fp64[constexpr[4]]"
     assert done("atomic_store", "*fp32", "int32").result is None
+
+
+@pytest.mark.parametrize("kind, arguments, words", [
+    ("*fp32", (1,), "integers of 16, 32 or 64 bits, not for fp32"), ("*int8", (1,), "not for int8"),
+    ("*int32[4]", (1,), "waits for one element"), ("*int32", (1, "release"), "'acquire' .default. or"),
+    ("*int32", (1, None, None, -1), "timeout_ns must be 0 or more"),
+])
+def test_what_atomic_poll_refuses(kind, arguments, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        trace(lambda b, p: call(b, tl.atomic_poll, p, *arguments), kind)

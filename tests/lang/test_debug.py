@@ -132,3 +132,12 @@ class TestRanges:
 
     def test_condition(self):
         assert tl.condition(True, disable_licm=True).disable_licm is True
+
+
+def test_expect_zero_is_the_value_and_an_assertion_in_debug_kernels():
+    assert trace(lambda b, x, m: call(b, tl.expect_zero, x, m), "fp32[4]", "int1[4]").names == []
+    with_debug = trace(lambda b, x, m: call(b, tl.expect_zero, x, m), "fp32[4]", "int1[4]",
+                       options=Options(debug=True))
+    assert with_debug.names[-1] == "device_assert"
+    with pytest.raises(ValueError, match="mask of tl.expect_zero must be int1"):
+        trace(lambda b, x, m: call(b, tl.expect_zero, x, m), "fp32[4]", "int32[4]", options=Options(debug=True))

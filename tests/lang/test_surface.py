@@ -4,26 +4,21 @@ import inspect
 
 import pytest
 
-from tests.lang.recorder import Recorder, call, trace
+from tests.lang.recorder import call, trace
 from tilewright import language as tl
 from tilewright.language.builtin import BoundBuiltin, Builtin, builtin
 from tilewright.language.core import LanguageError, is_builtin
-from tilewright.language.pending import PENDING
 from tilewright.language.tensor import tensor
 
 FUNCTIONS = [n for n in tl.__all__ if isinstance(getattr(tl, n), Builtin)]
 
 
 def test_every_name_can_be_imported():
-    for name in [*tl.__all__, *PENDING]:
+    for name in tl.__all__:
         assert getattr(tl, name) is not None
         assert name in dir(tl)
     with pytest.raises(AttributeError, match="no attribute 'no_such_name'"):
         tl.no_such_name
-
-
-def test_nothing_is_both_there_and_pending():
-    assert not set(PENDING) & set(tl.__all__)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -31,17 +26,6 @@ def test_functions_are_documented_and_named(name):
     function = getattr(tl, name)
     assert function.__doc__ and function.name == name and "_builder" not in inspect.signature(function).parameters
     assert is_builtin(function)
-
-
-@pytest.mark.parametrize("name", sorted(PENDING))
-def test_a_pending_name_says_so_on_use(name):
-    with pytest.raises(NotImplementedError, match=f"tl.{name} is not implemented yet by this version"):
-        call(Recorder(), getattr(tl, name), 1, 2, mask=None)
-
-
-def test_pending_methods():
-    with pytest.raises(NotImplementedError, match="tl.atomic_poll is not implemented yet"):
-        trace(lambda b, p: p.atomic_poll(1), "*fp32")
 
 
 def test_outside_of_a_kernel():

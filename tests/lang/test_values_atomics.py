@@ -267,3 +267,43 @@ def test_loads_do_not_move_across(launch, n):
     out, flag = np.zeros((2, n), np.int32), np.ones(1, np.int32)
     launch(loads_stay_before, (1,), out, x, flag, B=n)
     np.testing.assert_array_equal(out, [np.arange(n), np.arange(n) + 10])
+
+
+@triton.jit
+def hand_on(x, seen, TIMEOUT: tl.constexpr):
+    """Each program waits for the one before it."""
+    pid = tl.program_id(0)
+    found = tl.atomic_poll(x, pid, timeout_ns=TIMEOUT)
+    tl.store(seen + pid, found)
+    tl.atomic_add(x, 1)
+
+
+@pytest.mark.parametrize("dtype", [np.int16, np.int32, np.uint64])
+def test_poll_for_a_value_that_is_there(launch, dtype):
+    @triton.jit
+    def poll(x, seen):
+        tl.store(seen, tl.atomic_poll(x, 7))
+        tl.store(seen + 1, (x + 1).atomic_poll(7, sem="relaxed", scope="sys", timeout_ns=0))
+        tl.store(seen + 2, tl.atomic_poll(x, 7, timeout_ns=0))
+
+    x, seen = np.array([7, 8], dtype), np.full(3, 5, np.int8)
+    launch(poll, (1,), x, seen)
+    assert seen.tolist() == [1, 0, 1] and x.tolist() == [7, 8]
+
+
+def test_poll_for_programs_before(launch):
+    x, seen = np.zeros(1, np.int32), np.zeros(9, np.int8)
+    launch(hand_on, (9,), x, seen, None)
+    assert seen.tolist() == [1] * 9 and x.tolist() == [9]
+
+
+def test_poll_with_a_timeout_needs_a_gpus_clock():
+    from tilewright.testing import engines
+    x, seen = np.zeros(1, np.int32), np.full(2, 5, np.int8)
+    for engine in engines.ENGINES:
+        with pytest.raises(Exception, match=r"globaltimer \(for tl.atomic_poll with a timeout\) is an instruction of"):
+            engines.launch(engine, hand_on, (1,), x, seen, 1000)
+    engines.launch("ptx", hand_on, (2,), x, seen, 1000)
+    assert seen.tolist() == [1, 1]
+    engines.launch("ptx", hand_on, (1,), x, seen, 1)      # waits for 0, which never comes
+    assert seen.tolist() == [0, 1]

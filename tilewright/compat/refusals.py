@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, NoReturn
 
 _NO_GPU = "it is of a GPU's code generator, and this version compiles for the CPU"
+_CASTS = "it is triton's own way to convert float8e4b15; write x.to(...)"
 _AMD = "AMD GPUs are out of Tilewright's scope"
 _INSIDE = "it is a part of triton's own compiler, which is made differently here"
 _NATIVE = "triton builds C code with it; Tilewright needs no C compiler"
@@ -41,11 +42,10 @@ _LISTS: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType({
     "triton.language.semantic": (("*", _INSIDE),),
     "triton.language.target_info": (("*", _NO_GPU),),
     "triton.language.extra": (("is_pkg module module_finder module_from_spec module_name modules spec", _INSIDE),),
-    "triton.language.extra.cuda": (
-        ("convert_custom_float8_sm70 convert_custom_float8_sm80 gdc_launch_dependents gdc_wait globaltimer num_threads "
-         "num_warps smid", _NO_GPU),),
-    "triton.language.extra.cuda.gdc": (("*", _NO_GPU),),
-    "triton.language.extra.cuda.utils": (("*", _NO_GPU),),
+    "triton.language.extra.cuda": (("convert_custom_float8_sm70 convert_custom_float8_sm80", _CASTS),),
+    "triton.language.extra.cuda.utils": (
+        ("convert_custom_float8 convert_custom_float8_sm70 convert_custom_float8_sm80 convert_float16_to_fp8e4b15 "
+         "convert_fp8e4b15_to_float16", _CASTS),),
     "triton.language.extra.hip": (("*", _AMD),),
     "triton.language.extra.hip.libdevice": (("*", _AMD),),
     "triton.language.extra.hip.utils": (("*", _AMD),),
@@ -85,7 +85,7 @@ _LISTS: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType({
          "cache_knobs compilation_knobs env env_base env_bool env_class env_int env_nvidia_tool env_opt_bool "
          "env_opt_str env_str env_str_callable_default knobs_type language_knobs nvidia_knobs proton_knobs "
          "redis_knobs refresh_knobs runtime_knobs setenv toenv", _KNOBS),
-        ("amd amd_knobs", _AMD), ("build", _NATIVE), ("nvidia", _NO_GPU), ("proton", _NO_GPU), ("redis", _CACHE)),
+        ("amd_knobs", _AMD)),
 })
 REFUSED: Mapping[str, Mapping[str, str]] = MappingProxyType({
     module: {name: reason for names, reason in lists for name in names.split()} for module, lists in _LISTS.items()})

@@ -1,12 +1,9 @@
 """`tilewright.language`, imported as `tl`: the names that kernels are written with.
 
-Every name is defined in the module of its topic and re-exported here.  Names of the language that this version lacks
-(`pending.py`) can be imported and raise when they are used.  Tests: tests/lang/test_surface.py.
+Every name is defined in the module of its topic and re-exported here.  Tests: tests/lang/test_surface.py.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 from tilewright.language import core, extra, math, random, semantic, standard
 from tilewright.language.aggregates import aggregate_replace
@@ -25,7 +22,15 @@ from tilewright.language.atomics import (
 from tilewright.language.block_pointers import advance, block_pointer, make_block_ptr
 from tilewright.language.constexpr import constexpr, constexpr_type
 from tilewright.language.creation import arange, cast, full, num_programs, program_id, to_tensor, zeros, zeros_like
-from tilewright.language.debug import assume, debug_barrier, device_assert, device_print, static_assert, static_print
+from tilewright.language.debug import (
+    assume,
+    debug_barrier,
+    device_assert,
+    device_print,
+    expect_zero,
+    static_assert,
+    static_print,
+)
 from tilewright.language.descriptors import (
     load_tensor_descriptor,
     make_tensor_descriptor,
@@ -58,7 +63,7 @@ from tilewright.language.math import (
 )
 from tilewright.language.memory_ops import load, store
 from tilewright.language.ordering import bitonic_merge, flip, gather, histogram, sort, topk
-from tilewright.language.pending import PENDING
+from tilewright.language.polling import atomic_poll
 from tilewright.language.random import (
     pair_uniform_to_normal,
     philox,
@@ -125,32 +130,22 @@ from tilewright.language.types import (
 )
 
 __all__ = [
-    "PENDING", "TRITON_MAX_TENSOR_NUMEL", "PropagateNan", "abs", "add", "advance", "aggregate_replace",
-    "arange", "argmax", "argmin", "associative_scan", "assume", "atomic_add", "atomic_and",
-    "atomic_cas", "atomic_load", "atomic_max", "atomic_min", "atomic_or", "atomic_store", "atomic_xchg", "atomic_xor",
-    "base_type", "base_value", "bfloat16", "bitonic_merge", "block_pointer", "block_type", "broadcast", "broadcast_to",
-    "cast", "cat", "cdiv", "ceil", "clamp", "condition", "const", "constexpr", "constexpr_type", "core", "cos",
-    "cumprod", "cumsum", "debug_barrier", "device_assert", "device_print", "div_rn", "dot", "dot_scaled", "dtype",
-    "erf", "exp", "exp2", "expand_dims", "extra", "fdiv", "flip", "float8e4b8", "float8e4b15", "float8e4nv", "float8e5",
+    "TRITON_MAX_TENSOR_NUMEL", "PropagateNan", "abs", "add", "advance", "aggregate_replace", "arange", "argmax",
+    "argmin", "associative_scan", "assume", "atomic_add", "atomic_and", "atomic_cas", "atomic_load", "atomic_max",
+    "atomic_min", "atomic_or", "atomic_poll", "atomic_store", "atomic_xchg", "atomic_xor", "base_type", "base_value",
+    "bfloat16", "bitonic_merge", "block_pointer", "block_type", "broadcast", "broadcast_to", "cast", "cat", "cdiv",
+    "ceil", "clamp", "condition", "const", "constexpr", "constexpr_type", "core", "cos", "cumprod", "cumsum",
+    "debug_barrier", "device_assert", "device_print", "div_rn", "dot", "dot_scaled", "dtype", "erf", "exp", "exp2",
+    "expand_dims", "expect_zero", "extra", "fdiv", "flip", "float8e4b8", "float8e4b15", "float8e4nv", "float8e5",
     "float8e5b16", "float16", "float32", "float64", "floor", "fma", "full", "gather", "histogram",
     "inline_asm_elementwise", "int1", "int8", "int16", "int32", "int64", "interleave", "join", "load",
     "load_tensor_descriptor", "log", "log2", "make_block_ptr", "make_tensor_descriptor", "map_elementwise", "math",
     "max", "max_constancy", "max_contiguous", "maximum", "min", "minimum", "mul", "multiple_of", "num_programs",
     "pair_uniform_to_normal", "permute", "philox", "philox_impl", "pi32_t", "pointer_type", "program_id", "rand",
-    "rand4x", "randint", "randint4x", "randn", "randn4x", "random", "range", "ravel", "reduce", "reduce_or", "reshape",
-    "rsqrt", "semantic", "sigmoid", "sin", "softmax", "sort", "split", "sqrt", "sqrt_rn", "squeeze", "standard",
-    "static_assert", "static_print", "static_range", "store", "store_tensor_descriptor", "str_to_ty", "structure",
-    "sub", "sum", "swizzle2d", "tensor", "tensor_descriptor", "to_tensor", "topk", "trans", "tuple", "tuple_type",
-    "uint8", "uint16", "uint32", "uint64", "uint_to_uniform_float", "umulhi", "unsqueeze", "view", "void", "where",
-    "xor_sum", "zeros", "zeros_like",
+    "rand4x", "randint", "randint4x", "randn", "randn4x", "random", "range", "ravel", "reduce", "reduce_or",
+    "reshape", "rsqrt", "semantic", "sigmoid", "sin", "softmax", "sort", "split", "sqrt", "sqrt_rn", "squeeze",
+    "standard", "static_assert", "static_print", "static_range", "store", "store_tensor_descriptor", "str_to_ty",
+    "structure", "sub", "sum", "swizzle2d", "tensor", "tensor_descriptor", "to_tensor", "topk", "trans", "tuple",
+    "tuple_type", "uint8", "uint16", "uint32", "uint64", "uint_to_uniform_float", "umulhi", "unsqueeze", "view",
+    "void", "where", "xor_sum", "zeros", "zeros_like",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name in PENDING:
-        return PENDING[name]
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *PENDING])

@@ -48,13 +48,12 @@ from tilewright.language.errors import (
     LanguageError,
     LanguageTypeError,
     LanguageValueError,
-    NotYetImplementedError,
 )
 from tilewright.language.hints import max_constancy, max_contiguous, multiple_of
 from tilewright.language.mapping import inline_asm_elementwise, map_elementwise
 from tilewright.language.memory_ops import load, store
 from tilewright.language.ordering import bitonic_merge, flip, gather, histogram, sort, topk
-from tilewright.language.pending import PENDING
+from tilewright.language.polling import atomic_poll
 from tilewright.language.ranges import condition, range, static_range
 from tilewright.language.reduction import reduce
 from tilewright.language.scans import associative_scan, cumprod, cumsum
@@ -111,7 +110,6 @@ from tilewright.language.types import (
 )
 
 __all__ = [
-    "PENDING",
     "TRITON_BUILTIN",
     "TRITON_MAX_TENSOR_NUMEL",
     "BoundBuiltin",
@@ -123,7 +121,6 @@ __all__ = [
     "LanguageError",
     "LanguageTypeError",
     "LanguageValueError",
-    "NotYetImplementedError",
     "PropagateNan",
     "_aggregate",
     "_unwrap_if_constexpr",
@@ -142,6 +139,7 @@ __all__ = [
     "atomic_max",
     "atomic_min",
     "atomic_or",
+    "atomic_poll",
     "atomic_store",
     "atomic_xchg",
     "atomic_xor",
@@ -244,9 +242,3 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]
-
-
-def __getattr__(name: str) -> Builtin:
-    if name in PENDING:
-        return PENDING[name]
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

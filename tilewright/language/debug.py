@@ -100,6 +100,22 @@ def device_assert(cond: Any, msg: Any = "", mask: Any = None, *, _builder: Build
 
 
 @builtin
+def expect_zero(x: Any, mask: Any, *, _builder: Builder) -> tensor:
+    """x itself; in kernels that are built with debug it is asserted to be 0 where `mask` (int1) is true.
+
+    For values that are expected to have underflowed there.
+    """
+    value = to_tensor(_builder, x)
+    if _builder.options.debug:
+        flag = to_tensor(_builder, mask)
+        if flag.dtype != int1:
+            raise LanguageValueError(f"mask of tl.expect_zero must be int1 (a comparison), not {flag}")
+        holds = comparison.compare(_builder, "Eq", value, 0)
+        device_assert.call(_builder, (holds, "tl.expect_zero: a value is not zero", flag))
+    return value
+
+
+@builtin
 def assume(cond: Any, *, _builder: Builder) -> None:
     """Promise that a scalar condition holds; the compiler may rely on it."""
     value = unwrap(cond)

@@ -24,9 +24,6 @@ class LanguageAttributeError(LanguageError, AttributeError):
     """A name that a value does not have."""
 
 
-class NotYetImplementedError(LanguageError, NotImplementedError):
-    """A name of the language that this version does not have yet."""
-
 
 class IncompatibleTypeErrorImpl(LanguageTypeError):
     """Two operand types that an operator does not take (triton's class name)."""

@@ -9,6 +9,7 @@ import builtins
 from collections.abc import Sequence
 from typing import Any
 
+from tilewright.ir.ops.assembly import INLINE
 from tilewright.language.broadcasting import broadcast_all
 from tilewright.language.builder import Builder, Handle
 from tilewright.language.builtin import builtin, is_builtin
@@ -117,7 +118,8 @@ def inline_asm_elementwise(asm: Any, constraints: Any, args: Any, dtype: Any, is
     count = known_int(pack, f"pack {what}")
     if count < 1:
         raise LanguageValueError(f"pack {what} must be at least 1, not {count}")
-    attrs = {"text": text, "constraints": names, "pack": count, "results": builtins.tuple(e.to_ir() for e in elements)}
+    attrs = {"text": text, "constraints": names, "pack": count, "name": INLINE,
+             "results": builtins.tuple(e.to_ir() for e in elements)}
     sizes = shape(tiles[0]) if tiles else ()
     row = "inline_asm" if known_bool(is_pure, f"is_pure {what}") else "inline_asm_ordered"
     handles = _builder.emit(row, [x.handle for x in tiles], attrs)

@@ -46,6 +46,12 @@ class Devices:
         knobs = (settings["cuda_home"], settings["ptxas"], *_compiler_knobs(settings))
         return self._once(("cuda", index, *knobs), lambda: self._cuda(index, settings))
 
+    def cuda_ahead(self, arch: int | str, settings: Settings) -> Target:
+        """A target that compiles for GPUs of compute capability `arch`, and loads nothing.  ValueError if no code is
+        made for that."""
+        knobs = (settings["cuda_home"], settings["ptxas"], *_compiler_knobs(settings))
+        return self._once(("cuda ahead", arch, *knobs), lambda: self._nvidia(arch, None, settings))
+
     def store(self, settings: Settings) -> Store:
         """The disk cache."""
         return self._once(("store", *_store_knobs(settings)), lambda: _store(settings))
@@ -77,10 +83,14 @@ class Devices:
     def _cuda(self, index: int, settings: Settings) -> Target:
         with NO_FORK:
             from tilewright.targets.nvidia.driver.device import Device
-            from tilewright.targets.nvidia.target import NvidiaTarget
         device = Device(index)
+        return self._nvidia(device.capability, device, settings)
+
+    def _nvidia(self, arch: int | str, device: Any, settings: Settings) -> Target:
+        with NO_FORK:
+            from tilewright.targets.nvidia.target import NvidiaTarget
         compiler = LateCompiler(lambda: self.compiler(settings), self.store(settings))
-        return NvidiaTarget(device.capability, device=device, compiler=compiler, cuda_home=settings["cuda_home"],
+        return NvidiaTarget(arch, device=device, compiler=compiler, cuda_home=settings["cuda_home"],
                             ptxas=settings["ptxas"])
 
     def _compiler(self, settings: Settings) -> Compiler:

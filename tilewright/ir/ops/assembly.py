@@ -16,8 +16,16 @@ from tilewright.ir.types import Scalar, Type, make_type, shape_of
 if TYPE_CHECKING:
     from tilewright.ir.node import Block
 
-ONLY_ON_GPUS = ("tl.inline_asm_elementwise is PTX assembly, which runs on NVIDIA GPUs only; on the CPU and in the "
-                "interpreters write the operation with names of tl, or choose by a tl.constexpr parameter")
+INLINE = "tl.inline_asm_elementwise"
+
+
+def only_on_gpus(name: str) -> str:
+    """Why an op of these rows, which the user wrote as `name`, cannot run here, and what to do."""
+    if name == INLINE:
+        return (f"{name} is PTX assembly, which runs on NVIDIA GPUs only; on the CPU and in the interpreters write "
+                "the operation with names of tl, or choose by a tl.constexpr parameter")
+    return (f"{name} is an instruction of NVIDIA GPUs; neither the CPU nor the interpreters have it: leave it out "
+            "there, by a tl.constexpr parameter")
 
 
 def _infer(types: Sequence[Type], attrs: Mapping[str, Any], regions: Sequence[Block]) -> tuple[Type, ...]:
@@ -31,11 +39,11 @@ def _infer(types: Sequence[Type], attrs: Mapping[str, Any], regions: Sequence[Bl
 
 
 def _ref(call: Call) -> NoReturn:
-    raise NotOnThisTargetError(ONLY_ON_GPUS, call.machine.location)
+    raise NotOnThisTargetError(only_on_gpus(call.attrs["name"]), call.machine.location)
 
 
 _ATTRIBUTES = (Attribute("text", str), Attribute("constraints", str), Attribute("results", tuple),
-               Attribute("pack", int, 1, required=False))
+               Attribute("pack", int, 1, required=False), Attribute("name", str))
 for _name, _effects, _doc in (
         ("inline_asm", Effect.NONE, "the results of assembly on each `pack` elements; it has no other effect"),
         ("inline_asm_ordered", Effect.PRINTS, "the same, executed once and in order, since it may do more")):

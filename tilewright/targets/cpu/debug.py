@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from tilewright.diagnostics import NotOnThisTargetError
 from tilewright.ir.node import Op, Value
-from tilewright.ir.ops.assembly import ONLY_ON_GPUS
+from tilewright.ir.ops.assembly import only_on_gpus
 from tilewright.ir.types import I1, I8, I64, Pointer, Tile, shape_of
 from tilewright.targets.cpu import access
 from tilewright.targets.cpu.evaluate import Evaluator, Index
@@ -121,4 +121,4 @@ def assume(walker: Walker, op: Op) -> None:
 
 def refuse_assembly(walker: Walker, op: Op) -> None:
     """PTX is for GPUs."""
-    raise NotOnThisTargetError(ONLY_ON_GPUS, op.loc)
+    raise NotOnThisTargetError(only_on_gpus(op.attrs["name"]), op.loc)

@@ -14,7 +14,7 @@ import numpy as np
 from tilewright.ir.node import Op
 from tilewright.ir.ops.attributes import Rounding
 from tilewright.ir.ops.rules import scalar_element
-from tilewright.ir.types import F16, F32, Scalar
+from tilewright.ir.types import F16, F32, STORED_ONLY, Scalar
 from tilewright.targets.llvm import convert
 from tilewright.targets.llvm.elementwise import rule_of
 from tilewright.targets.llvm.types import FLOAT, I8, I16, I32, Type, Value, constant
@@ -123,7 +123,7 @@ def _reciprocal(code: Code, x: Value) -> Value:
 def _convert(code: Code, op: Op, args: Sequence[Value]) -> Value:
     source, target = scalar_element(op.operands[0].type), scalar_element(op.results[0].type)
     toward_zero = op.attrs.get("rounding") is Rounding.RTZ
-    if code.has_fp8 and not toward_zero and source.bits < 64:
+    if code.has_fp8 and not toward_zero and source.bits < 64 and not {source, target} & STORED_ONLY:
         if target.bits == 8 and target.is_float:
             return _to_eight_bits(code, convert.widen(code, args[0], source), target)
         if source.bits == 8 and target.bits < 64:

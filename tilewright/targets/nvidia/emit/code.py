@@ -22,11 +22,12 @@ ALL_LANES = -1
 
 
 class Code(FunctionWriter):
-    """The body of one kernel of `num_warps` warps under construction."""
+    """The body of one kernel of `num_warps` warps under construction; see `_attributes` for the limits."""
 
     def __init__(self, module: ModuleWriter, name: str, params: Sequence[tuple[str, Type]], num_warps: int,
-                 has_fp8: bool = False) -> None:
-        super().__init__(module, name, params, VOID, _attributes(num_warps), (), "ptx_kernel")
+                 has_fp8: bool = False, programs: int = 1, max_registers: int | None = None) -> None:
+        super().__init__(module, name, params, VOID, _attributes(num_warps, programs, max_registers), (),
+                         "ptx_kernel")
         self.num_warps = num_warps
         self.has_fp8 = has_fp8      # converts them in hardware
         self._threads: dict[tuple[int, ...], Value] = {}
@@ -209,9 +210,13 @@ class Code(FunctionWriter):
         return self.cast("sext", a, I64)
 
 
-def _attributes(num_warps: int) -> str:
-    """Of the kernel; without a least number of blocks ptxas may leave a thread 32 registers (13.0.88, 2026-11-30)."""
-    return f'nounwind "nvvm.reqntid"="{32 * num_warps}" "nvvm.minctasm"="1"'
+def _attributes(num_warps: int, programs: int, max_registers: int | None) -> str:
+    """Of the kernel: `max_registers` of a thread if that is given, else so many that `programs` fit on an SM.
+
+    Without either ptxas may leave a thread 32 registers (13.0.88, 2026-11-30).
+    """
+    limit = f'"nvvm.minctasm"="{programs}"' if max_registers is None else f'"nvvm.maxnreg"="{max_registers}"'
+    return f'nounwind "nvvm.reqntid"="{32 * num_warps}" {limit}'
 
 
 def known_flag(value: Value) -> bool | None:

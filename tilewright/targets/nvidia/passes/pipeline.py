@@ -39,17 +39,27 @@ from tilewright.targets.nvidia.mma import choose, operand_layout, warps_of
 from tilewright.targets.nvidia.passes.coalesce import element_bytes, order_of, vector_length
 from tilewright.targets.nvidia.passes.staging import Buffer, buffer_for
 
-_MOST_STAGES = 8
+MOST_STAGES = 8
 _LEAST_BYTES = 4        # of a cp.async (PTX ISA 9.7.9.25.3.1)
 
 
-def pipeline(module: Module, num_stages: int, num_warps: int, capability: Capability) -> Module:
-    """`module` with its loops over dots in `num_stages` stages, as far as shared memory goes."""
+def pipeline(module: Module, num_stages: int, num_warps: int, capability: Capability,
+             most: int = MOST_STAGES) -> Module:
+    """`module` with its loops over dots in `num_stages` stages, or as many as a loop asks for, but at most `most`.
+
+    Whether the buffers fit is for the caller to see (`resources.buffer_bytes_of`).
+    """
     if not module.disjoint or not capability.cp_async:
         return module
     entry = module.entry
-    body = _Pipeliner(module, num_stages, num_warps, capability).block(entry.body)
+    body = _Pipeliner(module, num_stages, num_warps, capability, most).block(entry.body)
     return module if body is entry.body else replace(module, functions={entry.name: entry.with_body(body)})
+
+
+def most_stages(module: Module, num_stages: int) -> int:
+    """The largest number of stages that `pipeline` gives a loop of `module`."""
+    asked = [op.attrs["stages"] or 0 for op in ops_in(module.entry.body) if op.name == "for"]
+    return min(MOST_STAGES, max([num_stages, *asked]))
 
 
 @dataclass(frozen=True)
@@ -62,7 +72,8 @@ class Copied:
 
 
 class _Pipeliner:
-    def __init__(self, module: Module, num_stages: int, num_warps: int, capability: Capability) -> None:
+    def __init__(self, module: Module, num_stages: int, num_warps: int, capability: Capability, most: int) -> None:
+        self._most = most
         self._stages, self._warps, self._capability = num_stages, num_warps, capability
         body = module.entry.body
         self._uses, self._ops, self._uniform = uses(body), defining_ops(body), Uniform.of(body)
@@ -86,11 +97,9 @@ class _Pipeliner:
         return op if all(a is b for a, b in zip(regions, op.regions, strict=True)) else op.updated(regions=regions)
 
     def _loop(self, op: Op) -> list[Op]:
-        stages = min(op.attrs["stages"] or self._stages, _MOST_STAGES)
+        stages = min(op.attrs["stages"] or self._stages, self._most, MOST_STAGES)
         copies = self._copied(op) if stages > 1 else []
-        size = sum(c.buffer.bytes for c in copies)
-        stages = min(stages, self._capability.shared_bytes // size) if size else 0
-        if stages < 2:
+        if not copies:
             return [self._inside(op)]
         return _Loop(op, copies, stages, self._ops).rebuilt()
 

@@ -4,11 +4,9 @@ from tilewright.compat.modules import show_as as _show_as
 from tilewright.compat.refusals import refused_in
 from tilewright.language import *
 from tilewright.language import __all__ as _names
-from tilewright.language import __dir__
-from tilewright.language import __getattr__ as _language
 
 del core, extra, math, random, semantic, standard       # modules: those of this tree take their place
 from triton.language import core, extra, math, random, semantic, standard, target_info
 
-__getattr__ = refused_in(__name__, _language)
+__getattr__ = refused_in(__name__)
 _show_as("triton.language", globals(), _names)

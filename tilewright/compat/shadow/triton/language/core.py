@@ -2,10 +2,8 @@
 
 from tilewright.compat.refusals import refused_in
 from tilewright.language import *
-from tilewright.language import __dir__
-from tilewright.language import __getattr__ as _language
 from tilewright.language.core import *
 from tilewright.language.descriptors import tensor_descriptor as tensor_descriptor_base
 from tilewright.runtime.sizes import must_use_result
 
-__getattr__ = refused_in(__name__, _language)
+__getattr__ = refused_in(__name__)

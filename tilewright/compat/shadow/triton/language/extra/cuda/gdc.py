@@ -1,5 +1,3 @@
-"""`triton.language.extra.cuda.gdc`: refused, see tilewright.compat.refusals."""
+"""`triton.language.extra.cuda.gdc`."""
 
-from tilewright.compat.refusals import refused_in
-
-__getattr__ = refused_in(__name__)
+from tilewright.language.special_registers import gdc_launch_dependents, gdc_wait

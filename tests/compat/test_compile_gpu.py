@@ -1,0 +1,108 @@
+"""`compile` for GPUs, on a machine without one: stages under triton's names, resources, and what a launch says."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as triton
+import tilewright.language as tl
+from tilewright.backends import backends
+from tilewright.compiler import ASTSource, GPUTarget, compile, make_backend
+from tilewright.diagnostics import CompilationError, OutOfResources
+from tilewright.runtime import knobs
+from tilewright.targets.cpu.target import CpuTarget
+from tilewright.targets.nvidia.assemble import find_assembler, find_tool
+
+GPU = GPUTarget("cuda", 90, 32)
+POINTERS = {"x": "*fp32", "out": "*fp32", "n": "i32"}
+needs_assembler = pytest.mark.skipif(find_assembler() is None, reason="no ptxas or nvJitLink on this machine")
+
+
+@triton.jit
+def doubled(x, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, 2 * tl.load(x + i, mask=i < n), mask=i < n)
+
+
+def source(**changes: Any) -> ASTSource:
+    attrs = {(0,): [["tt.divisibility", 16]], (1,): [["tt.divisibility", 16]], (2,): [["tt.divisibility", 16]]}
+    return ASTSource(**{"fn": doubled, "signature": POINTERS, "constexprs": {"BLOCK": 1024}, "attrs": attrs, **changes})
+
+
+def test_stages_have_names_of_triton() -> None:
+    kernel = compile(source(), GPU, {"num_warps": 8})
+    assert {"source", "ttir", "ttgir", "llir", "ptx", "sass"} <= set(kernel.asm)
+    assert "#linear(" in kernel.asm["ttgir"] and "ptx_kernel" in kernel.asm["llir"]
+    assert ".target sm_90a" in kernel.asm["ptx"] and "ld.global.nc.v4.b32" in kernel.asm["ptx"]
+    assert kernel.metadata.num_warps == 8 and kernel.metadata.target == GPU and kernel.n_max_threads == 256
+    assert kernel.metadata.shared == 0 and kernel.packed_metadata == (8, 1, 0)
+
+
+@needs_assembler
+def test_cubins_and_their_resources() -> None:
+    kernel = compile(source(), GPU)
+    assert kernel.asm["cubin"].startswith(b"\x7fELF")
+    assert 8 <= kernel.n_regs <= 255 and kernel.n_spills == 0
+    if find_tool("nvdisasm") or find_tool("cuobjdump"):
+        assert "LDG.E.128" in kernel.asm["sass"]
+    else:
+        with pytest.raises(CompilationError, match="nvdisasm or cuobjdump"):
+            kernel.asm["sass"]
+    again = pickle.loads(pickle.dumps(kernel.asm))
+    assert again["ptx"] == kernel.asm["ptx"] and again["cubin"] == kernel.asm["cubin"]
+
+
+@pytest.mark.parametrize("arch, name", [(80, "sm_80"), (90, "sm_90a"), ("sm_90", "sm_90a"), (100, "sm_100a"),
+                                        (120, "sm_120a")])
+def test_architectures(arch: Any, name: str) -> None:
+    assert f".target {name}" in compile(source(), GPUTarget("cuda", arch, 32)).asm["ptx"]
+
+
+def test_backends() -> None:
+    backend = make_backend(GPU)
+    assert isinstance(backend, backends["nvidia"].compiler) and backends["nvidia"].driver.__name__ == "CudaDriver"
+    options = backend.parse_options({"num_warps": 2, "waves_per_eu": 3})
+    assert options.num_warps == 2 and options.backend_name == "cuda"
+    assert backend.hash() == make_backend(GPU).hash() != make_backend(GPUTarget("cuda", 80, 32)).hash()
+    assert backend.hash() != make_backend(GPUTarget("cpu", "", 32)).hash()
+
+
+def test_a_launch_needs_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = compile(source(), GPU)
+    if backends["nvidia"].driver.is_active():
+        pytest.skip("there is a GPU")
+    with pytest.raises((RuntimeError, ImportError), match="NVIDIA"):
+        kernel[(1,)](np.zeros(16, np.float32), np.zeros(16, np.float32), 16, 1024)
+
+
+def test_too_much_shared_memory() -> None:
+    @triton.jit
+    def turned(x, out, N: tl.constexpr):
+        i = tl.arange(0, N)
+        tl.store(out + i[:, None] * N + i[None, :], tl.trans(tl.load(x + i[:, None] * N + i[None, :])))
+
+    with pytest.raises(OutOfResources, match="turned takes so much"):
+        compile(ASTSource(turned, {"x": "*fp64", "out": "*fp64"}, {"N": 256}), GPU, {"num_warps": 8})
+
+
+def test_code_of_the_gpu_is_cached(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second compilation of the same source reads what the first one stored: nothing is generated."""
+    from tilewright.runtime.devices import DEVICES
+    from tilewright.targets.nvidia.target import NvidiaTarget
+    with knobs.scope(disk_cache=True, cache_dir=str(tmp_path / "cache")):
+        first = compile(source(), GPU)
+        monkeypatch.setattr(NvidiaTarget, "compile", lambda *args: pytest.fail("compiled again"))
+        monkeypatch.setattr(DEVICES, "_made", {})
+        second = compile(source(), GPU)
+        assert second.asm["ptx"] == first.asm["ptx"] and second.n_regs == first.n_regs
+        assert second.codes[0].binary == first.codes[0].binary and second.metadata == first.metadata
+
+
+def test_the_cpu_is_still_the_default() -> None:
+    kernel = compile(source(), GPUTarget("cpu", "", 32))
+    assert kernel.asm["object"] and "ptx" not in kernel.asm and "asm" in CpuTarget.listings
+    assert isinstance(kernel.asm["asm"], str)
