@@ -9,7 +9,7 @@ Tests: tests/runtime/test_native_launch.py.
 from __future__ import annotations
 
 from tilewright.targets.cpu.host.native import Native, NativeModule
-from tilewright.targets.cpu.host.records import OB_TYPE, Launcher, Reaches, Rule, Tag, Types
+from tilewright.targets.cpu.host.records import OB_TYPE, Reaches, Rule, Tag, Types
 from tilewright.targets.llvm.types import DOUBLE, FLOAT, I16, I32, I64, PTR, VOID, Value, constant
 
 WIDE_ELEMENTS = 2**30       # runtime.launch says the same
