@@ -56,6 +56,17 @@ TRIPLE = "nvptx64-nvidia-cuda"
 _CODEGEN_LEVEL, _OPTIMISE = 3, 1
 
 
+class OnlyCompiled(LoadedKernel):
+    """Code for a GPU that is not here."""
+
+    def __init__(self, name: str, target: NvidiaTarget) -> None:
+        self._name, self._target = name, target
+
+    def launch(self, grid: tuple[int, int, int], slots: Sequence[int]) -> None:
+        raise RuntimeError(f"{self._name} is compiled for {self._target.capability.cpu}, and there is no GPU to launch "
+                           "it on")
+
+
 class NvidiaTarget(Target):
     """Code for GPUs of one compute capability (80, 90, "90a", ...).
 
@@ -195,6 +206,8 @@ class NvidiaTarget(Target):
         return self._device
 
     def load(self, code: CodeObject) -> LoadedKernel:
+        if self._device is None:
+            return OnlyCompiled(code.name, self)
         with NO_FORK:
             from tilewright.targets.nvidia.driver.kernel import CudaKernel
         return CudaKernel(code, self.device)
