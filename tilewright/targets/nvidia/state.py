@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.analysis.alias import Alias
 from tilewright.analysis.axis import Axis
+from tilewright.computed import computed
 from tilewright.diagnostics import Location
 from tilewright.ir.layout_rules import layout_of
 from tilewright.ir.node import Block, Module, Op, Value
@@ -82,6 +83,11 @@ class Kernel:
         self._values: dict[Value, Registers] = {}
         self._wide: dict[Value, Registers] = {}
         self._later: dict[Value, tuple[Callable[[], Registers], object]] = {}
+
+    @computed
+    def signed_axis(self) -> Axis:
+        """What is so if nothing that is divided is negative."""
+        return Axis(self.module, ranges=self.axis.ranges, signs=True)
 
     # -- values
 
