@@ -131,3 +131,14 @@ def test_warmup_for_a_gpu_that_is_not_here() -> None:
 def test_only_gpus_are_compiled_ahead() -> None:
     with pytest.raises(ValueError, match="'cuda', not for 'hip'"):
         CompileOnlyDriver(GPUTarget("hip", "gfx942", 64))
+
+
+@needs_assembler
+def test_line_tables_go_into_the_cubin() -> None:
+    """For faults, compute-sanitizer and profilers; without the knob code is the same and has none."""
+    plain = compile(source(), GPU)
+    with knobs.scope(debug_info=True):
+        lined = compile(source(), GPU)
+    assert ".loc" in lined.asm["ptx"] and __file__ in lined.asm["ptx"]
+    assert b".debug_line" in lined.asm["cubin"] and b".debug_line" not in plain.asm["cubin"]
+    assert ".loc" not in plain.asm["ptx"] and lined.n_regs == plain.n_regs
