@@ -324,3 +324,12 @@ def test_engines_agree_bit_for_bit(launch, kind):
     for k, row in enumerate((of("popc", pair[0]), of("clz", pair[0]), of("brev", pair[0]), of("mulhi", *pair),
                              of("ilogb", floats[0]))):
         assert whole[k].tolist() == row.tolist(), k
+
+
+def test_sums_inside_are_not_the_users():
+    """In a kernel that tests its own sums for overflow, those of libdevice wrap as they should."""
+    x = np.resize(edges(np.float64), 64)
+    n = np.resize(INTEGERS["int32"], 64) & ~np.int32(7)     # so that the kernel's own k + 5 does not overflow
+    out, whole = np.empty((9, 64)), np.empty((5, 64), np.int32)
+    everything[(1,)](out, whole, x, x[::-1].copy(), x, n, N=64, debug=True, sanitize_overflow=True)
+    assert whole[0].tolist() == of("popc", (n, "int32")).tolist()
