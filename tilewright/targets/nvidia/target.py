@@ -52,7 +52,8 @@ VERSION = "nvidia-1"
 TRIPLE = "nvptx64-nvidia-cuda"
 # LLVM's small pipeline (instcombine, simplifycfg) and its most eager code generation, whose GVN finds what is common.
 # Its own pipelines take two to six times as long in passes, and ptxas makes the same of it, give or take a few per cent
-# (add, affine, softmax, layer norm, matmul; 2026-11-30).  No passes at all: spills, and remainders computed twice.
+# (add, affine, softmax, layer norm, 2026-11-30); of a pipelined matmul they make branches of predicated copies, so that
+# an iteration of 128 HMMA has 470 instructions instead of 411.  No passes at all: spills, remainders computed twice.
 _CODEGEN_LEVEL, _OPTIMISE = 3, 1
 
 
