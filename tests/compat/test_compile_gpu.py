@@ -14,8 +14,11 @@ from tilewright.backends import backends
 from tilewright.compiler import ASTSource, GPUTarget, compile, make_backend
 from tilewright.diagnostics import CompilationError, OutOfResources
 from tilewright.runtime import knobs
+from tilewright.runtime.devices import DEVICES
+from tilewright.runtime.driver import AHEAD, CompileOnlyDriver, driver
 from tilewright.targets.cpu.target import CpuTarget
 from tilewright.targets.nvidia.assemble import find_assembler, find_tool
+from tilewright.targets.nvidia.target import NvidiaTarget
 
 GPU = GPUTarget("cuda", 90, 32)
 POINTERS = {"x": "*fp32", "out": "*fp32", "n": "i32"}
@@ -91,8 +94,6 @@ def test_too_much_shared_memory() -> None:
 
 def test_code_of_the_gpu_is_cached(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A second compilation of the same source reads what the first one stored: nothing is generated."""
-    from tilewright.runtime.devices import DEVICES
-    from tilewright.targets.nvidia.target import NvidiaTarget
     with knobs.scope(disk_cache=True, cache_dir=str(tmp_path / "cache")):
         first = compile(source(), GPU)
         monkeypatch.setattr(NvidiaTarget, "compile", lambda *args: pytest.fail("compiled again"))
@@ -106,3 +107,27 @@ def test_the_cpu_is_still_the_default() -> None:
     kernel = compile(source(), GPUTarget("cpu", "", 32))
     assert kernel.asm["object"] and "ptx" not in kernel.asm and "asm" in CpuTarget.listings
     assert isinstance(kernel.asm["asm"], str)
+
+
+def test_warmup_for_a_gpu_that_is_not_here() -> None:
+    driver.set_active(CompileOnlyDriver(GPU))
+    try:
+        assert driver.active.get_current_target() == GPU
+        kernel = triton.jit(doubled.fn).warmup(np.float32, np.float32, 1024, BLOCK=1024, grid=(1,), num_warps=8)
+        assert ".target sm_90a" in kernel.asm["ptx"] and kernel.metadata.num_warps == 8 and kernel.metadata.arch == 90
+        assert kernel.n_max_threads == 256 and "#linear(" in kernel.asm["ttgir"]
+        with pytest.raises(ValueError, match="doubled: compiled for cuda:ahead:90, and the tensors are on cpu"):
+            kernel[(1,)](np.ones(8, np.float32), np.ones(8, np.float32), 1024, 1024)
+        with pytest.raises(RuntimeError, match="doubled is compiled for sm_90a, and there is no GPU to launch it on"):
+            DEVICES.target(f"{AHEAD}90", knobs.current()).load(kernel.metadata.code).launch((1, 1, 1), [0, 0, 0])
+    finally:
+        driver.reset_active()
+    x = np.ones(16, np.float32)
+    out = np.zeros_like(x)
+    doubled[(1,)](x, out, 16, BLOCK=16)
+    assert (out == 2).all()
+
+
+def test_only_gpus_are_compiled_ahead() -> None:
+    with pytest.raises(ValueError, match="'cuda', not for 'hip'"):
+        CompileOnlyDriver(GPUTarget("hip", "gfx942", 64))

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from tilewright.locks import NO_FORK, ForkSafeLock
 from tilewright.runtime.arguments import CPU
 from tilewright.runtime.cache import Store, warn
+from tilewright.runtime.driver import AHEAD
 from tilewright.runtime.fingerprint import compiler_key, llvm_version, processor
 from tilewright.targets.base import Target
 from tilewright.targets.cpu.target import CpuTarget
@@ -38,7 +39,9 @@ class Devices:
         return self._once(("cpu", *knobs), lambda: self._cpu(settings))
 
     def target(self, device: str, settings: Settings) -> Target:
-        """The target of a device: `cpu`, or `cuda:0` and so on for NVIDIA GPUs."""
+        """The target of a device: `cpu`, `cuda:0` and so on for NVIDIA GPUs, or `cuda:ahead:90` (`driver.AHEAD`)."""
+        if device.startswith(AHEAD):
+            return self.cuda_ahead(device.removeprefix(AHEAD), settings)
         return self.cpu(settings) if device == CPU else self.cuda(int(device.partition(":")[2] or 0), settings)
 
     def cuda(self, index: int, settings: Settings) -> Target:

@@ -21,7 +21,7 @@ from tilewright.diagnostics import cut_own_frames
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_MODULES = sys.modules      # asked at every launch
+MODULES = sys.modules      # asked at every launch
 _NUMBERS = count()
 
 
@@ -33,7 +33,7 @@ class GraphLauncher(Protocol):
 
 def in_torch_graph() -> bool:
     """Whether Dynamo reads this (it takes the answer of torch as true); never true when Python runs it."""
-    torch = _MODULES["torch"] if "torch" in _MODULES else None      # noqa: SIM401 - Dynamo reads this form
+    torch = MODULES["torch"] if "torch" in MODULES else None      # noqa: SIM401 - Dynamo reads this form
     return torch is not None and bool(torch.compiler.is_dynamo_compiling())
 
 

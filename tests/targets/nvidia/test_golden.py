@@ -66,7 +66,7 @@ TABLE = [
            {"ld.global.nc.v4.b32": 12, "st.global.v4.b32": 4, "shfl.sync.bfly": 10}, (), {"num_warps": 8}),
     Golden("matmul", (BF16, BF16, BF16, *PLACES), PRODUCT,
            {"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32": 64, "ldmatrix.sync.aligned.m8n8.x4.shared": 8,
-            "ldmatrix.sync.aligned.m8n8.x4.trans.shared": 8, "cp.async.cg.shared.global": 8, "cp.async.commit_group": 3,
+            "ldmatrix.sync.aligned.m8n8.x4.trans.shared": 8, "cp.async.cg.shared.global": 8, "cp.async.commit_group": 2,
             "cp.async.wait_group": 1, "st.global.v4.b32": 16}, ("fma.rn.f32",)),
     Golden("matmul", (F32, F32, F32, *PLACES), {**PRODUCT, "BLOCK_M": 64, "BLOCK_N": 64},
            {"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32": 16, "cp.async.cg.shared.global": 8},

@@ -146,8 +146,8 @@ def _run_pipeline(module: llvm.ModuleRef, target: llvm.TargetMachine, level: int
     builder.getModulePassManager().run(module, builder)
 
 
-__all__ = ["AssemblerError", "CompiledObject", "LoadedObject", "Loader", "compile_object", "compile_request",
-           "host_machine", "products", "tune", "warm_up"]
+__all__ = ["AssemblerError", "CompiledObject", "LoadedObject", "Loader", "assemble", "compile_object",
+           "compile_request", "host_machine", "products", "tune", "warm_up"]
 
 
 class LoadedObject:

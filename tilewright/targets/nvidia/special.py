@@ -117,6 +117,24 @@ def _reciprocal(code: Code, x: Value) -> Value:
     return code.machine("div.full", [FLOAT], [_float(1.0), x])[0]
 
 
+# --- integers
+
+
+def _divide(code: Code, op: Op, args: Sequence[Value]) -> Value:
+    """A quotient or remainder.  The hardware traps nowhere, so nothing is tested before; x / 0 gives all ones there.
+
+    For divisors that are constants LLVM knows better; and of what it may not know (x / 0) it would be told too much.
+    """
+    a, b = args
+    if b.is_constant or b.type.bits < I32.bits:
+        return rule_of(op)(code, op, args)
+    quotient = code.machine(f"div.{op.name[-1]}{b.type.bits}", [b.type], args)[0]
+    if op.name.startswith("rem"):
+        return code.op("sub", a, code.op("mul", quotient, b))       # a, if b is 0
+    nothing = constant(b.type, 0)
+    return code.select(code.icmp("eq", b, nothing), nothing, quotient)
+
+
 # --- eight-bit floats, where the hardware converts them (capability 8.9 and newer)
 
 
@@ -145,5 +163,5 @@ def _from_eight_bits(code: Code, x: Value, source: Scalar) -> Value:
 RULES: Mapping[str, Rule] = {
     "exp": _single(_exp), "exp2": _single(_exp2), "div_f": _instruction("div.full"), "sqrt": _instruction("sqrt"),
     "rsqrt": _instruction("rsqrt"), **dict.fromkeys(("max_f", "min_f", "max_nan_f", "min_nan_f"), _extremum),
-    "fp_trunc": _convert, "fp_ext": _convert,
+    **dict.fromkeys(("div_s", "div_u", "rem_s", "rem_u"), _divide), "fp_trunc": _convert, "fp_ext": _convert,
 }

@@ -53,7 +53,18 @@ TRIPLE = "nvptx64-nvidia-cuda"
 # LLVM's small pipeline (instcombine, simplifycfg) and its most eager code generation, whose GVN finds what is common.
 # Its own pipelines take two to six times as long in passes, and ptxas makes the same of it, give or take a few per cent
 # (add, affine, softmax, layer norm, matmul; 2026-11-30).  No passes at all: spills, and remainders computed twice.
-_OPTIMISE, _CODEGEN_LEVEL = 1, 3
+_CODEGEN_LEVEL, _OPTIMISE = 3, 1
+
+
+class OnlyCompiled(LoadedKernel):
+    """Code for a GPU that is not here."""
+
+    def __init__(self, name: str, target: NvidiaTarget) -> None:
+        self._name, self._target = name, target
+
+    def launch(self, grid: tuple[int, int, int], slots: Sequence[int]) -> None:
+        raise RuntimeError(f"{self._name} is compiled for {self._target.capability.cpu}, and there is no GPU to launch "
+                           "it on")
 
 
 class NvidiaTarget(Target):
@@ -65,6 +76,7 @@ class NvidiaTarget(Target):
     """
 
     name = "nvidia"
+    LEVELS = (_CODEGEN_LEVEL, _OPTIMISE)        # of a `Request`
 
     def __init__(self, number: int | str | Capability = 90, compiler: Compiler | None = None,
                  assemble: bool = True, device: Device | None = None, cuda_home: str = "", ptxas: str = "") -> None:
@@ -98,10 +110,10 @@ class NvidiaTarget(Target):
     def key(self) -> str:
         with NO_FORK:
             from tilewright.targets.nvidia.assemble import key_of
-        return f"{VERSION} {self.machine.key()} {key_of(self._assembler)}"
+        return f"{VERSION} {self.machine.key()} {key_of(self.assembler)}"
 
     @computed
-    def _assembler(self) -> Assembler | None:
+    def assembler(self) -> Assembler | None:
         """What makes cubins; None leaves the PTX to the driver."""
         with NO_FORK:
             from tilewright.targets.nvidia.assemble import find_assembler
@@ -161,9 +173,9 @@ class NvidiaTarget(Target):
         """The binary, the PTX, and what is said of them."""
         with NO_FORK:
             from tilewright.targets.nvidia.assemble import read_log
-        output = ASSEMBLY if self._assembler is None else CUBIN
-        assembler = replace(self._assembler or Assembler(), options=("-lineinfo",) if line_info else ())
-        request = Request(text, self.machine, output, _CODEGEN_LEVEL, _OPTIMISE, assembler)
+        output = ASSEMBLY if self.assembler is None else CUBIN
+        assembler = replace(self.assembler or Assembler(), options=("-lineinfo",) if line_info else ())
+        request = Request(text, self.machine, output, *self.LEVELS, assembler)
         ptx, *made = self._compiler.products(request, name)
         if not made:
             return ptx, ptx.decode(), {"binary": "ptx"}
@@ -194,6 +206,8 @@ class NvidiaTarget(Target):
         return self._device
 
     def load(self, code: CodeObject) -> LoadedKernel:
+        if self._device is None:
+            return OnlyCompiled(code.name, self)
         with NO_FORK:
             from tilewright.targets.nvidia.driver.kernel import CudaKernel
         return CudaKernel(code, self.device)

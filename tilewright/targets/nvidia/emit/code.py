@@ -189,7 +189,8 @@ class Code(FunctionWriter):
     def _run(self, number: Value, first: int, count: int, base: int) -> Value:
         """Bits first..first+count-1 of `number`, moved to where `base` has its bit."""
         place = base.bit_length() - 1
-        part = self.op("and", number, constant(I32, ((1 << count) - 1) << first))
+        whole = number == self.tid and not first and 1 << count == self.num_warps * WARP_LANES
+        part = number if whole else self.op("and", number, constant(I32, ((1 << count) - 1) << first))
         if place > first:
             return self.emit(I32, f"shl nuw {part}, {place - first}")
         return self.op("lshr", part, constant(I32, first - place)) if place < first else part

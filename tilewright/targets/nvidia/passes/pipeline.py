@@ -1,6 +1,6 @@
 """Software pipelining: the operands of a dot in a loop are copied to shared memory some iterations ahead.
 
-    before                          after, for 3 stages
+    before                          after, for 3 stages (the first copies in a loop)
     for i:                          a = shared_alloc [count = 3]; barrier
         x = load p(i)               copy p(0) -> a[0]; commit; copy p(1) -> a[1]; commit
         y = dot x, ...              for i:
@@ -217,13 +217,7 @@ class _Loop:
             buffers = [build.create("shared_alloc", (), {"memory": c.buffer.memory, "count": self._stages})[0]
                        for c in self._copies]
             build.create("barrier")     # others may still read what lay there before
-            state = [op.operands[3 + k] for k in self._places]
-            index = lower
-            for stage in range(self._stages - 1):
-                number = self._constant(I32, stage)
-                slots = [self._slot(b, c, number) for b, c in zip(buffers, self._copies, strict=True)]
-                state = self._begin(index, state, self._is_before(index, upper, lower), slots)
-                index = self._sum(index, step)
+            state = self._first_copies(buffers)
             last = self._constant(I32, self._stages - 1)
             inits = [*op.operands[3:], *state, self._constant(I32, 0), last]
             types = [self._index_type, *(v.type for v in inits)]
@@ -234,6 +228,26 @@ class _Loop:
                 build.create("shared_free", (buffer,))
         renamed = dict(zip(results, op.results, strict=False))
         return [_with_results(o, renamed) for o in ops]
+
+    def _first_copies(self, buffers: Sequence[Value]) -> Sequence[Value]:
+        """Begin the copies of the iterations before the first; the carried values of the next one.
+
+        They are begun in a loop of their own: the code of one is long where a run may turn out to be none.
+        """
+        build = self._build
+        lower, upper, step = self._op.operands[:3]
+
+        def begun(number: Value, index: Value, *state: Value) -> Sequence[Value]:
+            slots = [self._slot(b, c, number) for b, c in zip(buffers, self._copies, strict=True)]
+            return [self._sum(index, step), *self._begin(index, state, self._is_before(index, upper, lower), slots)]
+
+        state = [self._op.operands[3 + k] for k in self._places]
+        first, count, one = (self._constant(I32, n) for n in (0, self._stages - 1, 1))
+        if self._stages == 2:
+            return begun(first, lower, *state)[1:]
+        region = build.region([I32, self._index_type, *(v.type for v in state)], begun)
+        attrs = {"unsigned": False, "stages": 1}
+        return build.create("for", (first, count, one, lower, *state), attrs, [region])[1:]
 
     def _iteration(self, args: tuple[Value, ...], buffers: Sequence[Value]) -> Sequence[Value]:
         build = self._build
