@@ -16,8 +16,11 @@ from tilewright.diagnostics import CompilationError, OutOfResources
 from tilewright.runtime import knobs
 from tilewright.runtime.devices import DEVICES
 from tilewright.runtime.driver import AHEAD, CompileOnlyDriver, driver
+from tilewright.runtime.launch import taken_by
+from tilewright.targets.base import CodeObject, LoadedKernel
 from tilewright.targets.cpu.target import CpuTarget
 from tilewright.targets.nvidia.assemble import find_assembler, find_tool
+from tilewright.targets.nvidia.driver.kernel import Resources
 from tilewright.targets.nvidia.target import NvidiaTarget
 
 GPU = GPUTarget("cuda", 90, 32)
@@ -131,3 +134,26 @@ def test_warmup_for_a_gpu_that_is_not_here() -> None:
 def test_only_gpus_are_compiled_ahead() -> None:
     with pytest.raises(ValueError, match="'cuda', not for 'hip'"):
         CompileOnlyDriver(GPUTarget("hip", "gfx942", 64))
+
+
+@needs_assembler
+def test_line_tables_go_into_the_cubin() -> None:
+    """For faults, compute-sanitizer and profilers; without the knob code is the same and has none."""
+    plain = compile(source(), GPU)
+    with knobs.scope(debug_info=True):
+        lined = compile(source(), GPU)
+    assert ".loc" in lined.asm["ptx"] and __file__ in lined.asm["ptx"]
+    assert b".debug_line" in lined.asm["cubin"] and b".debug_line" not in plain.asm["cubin"]
+    assert ".loc" not in plain.asm["ptx"] and lined.n_regs == plain.n_regs
+
+
+def test_registers_of_ptx_are_known_when_it_is_loaded() -> None:
+    code = CodeObject("nvidia", "k", b"", {}, {"threads": 128, "binary": "ptx"})
+
+    class Loaded(LoadedKernel):
+        resources = Resources(40, 16, 0, 1024)
+
+        def launch(self, grid: Any, slots: Any) -> None: ...
+
+    assert taken_by(code, Loaded()) == (40, 4, 128)
+    assert taken_by(code)[2] == 128

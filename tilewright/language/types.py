@@ -228,8 +228,8 @@ class dtype(base_type):
         return False
 
     @staticmethod
-    def is_dtype(name: str) -> bool:
-        return name in dtype.SINT_TYPES + dtype.UINT_TYPES + dtype.FP_TYPES + dtype.OTHER_TYPES
+    def is_dtype(type_str: str) -> bool:
+        return type_str in dtype.SINT_TYPES + dtype.UINT_TYPES + dtype.FP_TYPES + dtype.OTHER_TYPES
 
     # -- as a value ------------------------------------------------------------------------------------------------
 
@@ -241,9 +241,9 @@ class dtype(base_type):
             raise LanguageTypeError("void has no values")
         return (_INTS | _UINTS)[self.name]
 
-    def with_element_ty(self, element: Any) -> Any:
+    def with_element_ty(self, element_ty: Any) -> Any:
         """This type's shape with another element: for a scalar, just the element."""
-        return element
+        return element_ty
 
     def mangle(self) -> str:
         """A short name for symbols: i32, u8, fp32."""
@@ -307,8 +307,8 @@ class pointer_type(base_type):
     def to_ir(self) -> ir.Pointer:
         return ir.Pointer(self.element_ty.to_ir(), self.const)
 
-    def with_element_ty(self, element: Any) -> Any:
-        return element
+    def with_element_ty(self, element_ty: Any) -> Any:
+        return element_ty
 
     def mangle(self) -> str:
         return f"P{self.element_ty.mangle()}"
@@ -357,8 +357,8 @@ class block_type(base_type):
     def get_block_shapes(self) -> tuple[int, ...]:
         return self.shape
 
-    def with_element_ty(self, element: Scalar) -> block_type:
-        return block_type(element, self.shape)
+    def with_element_ty(self, element_ty: Scalar) -> block_type:
+        return block_type(element_ty, self.shape)
 
     def __getattr__(self, name: str) -> Any:
         # x.type.is_fp16() and the like ask the element

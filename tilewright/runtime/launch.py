@@ -171,9 +171,12 @@ def fast_memory(code: CodeObject) -> int:
     return fast_memory_of(code.metadata["scratch_bytes"]) if shared is None else int(shared)
 
 
-def taken_by(code: CodeObject) -> tuple[int, int, int]:
-    """Registers and spilled words of a thread, and the most threads of a program, as far as the code says."""
-    facts, usual = code.metadata, KernelResources
+def taken_by(code: CodeObject, loaded: LoadedKernel | None = None) -> tuple[int, int, int]:
+    """Registers and spilled words of a thread, and the most threads of a program, as far as it is known: PTX has to be
+    loaded first."""
+    facts, usual = dict(code.metadata), KernelResources
+    if "registers" not in facts and loaded is not None and loaded.resources is not None:
+        facts |= {"registers": loaded.resources.registers, "local_bytes": loaded.resources.local_bytes}
     return (facts.get("registers", usual.n_regs), facts.get("local_bytes", 4 * usual.n_spills) // 4,
             facts.get("threads", usual.n_max_threads))
 
@@ -228,9 +231,9 @@ class CompiledKernel(KernelResources):
             options.num_ctas, options.maxnreg,
             options.debug, options.enable_fp_fusion, fast_memory(code),
             tuple(names[i] for i in sorted(written.params)), code, *_backend(code))
-        self.n_regs, self.n_spills, self.n_max_threads = taken_by(code)
         self._names = names
         self._loaded: LoadedKernel = target.load(code)
+        self.n_regs, self.n_spills, self.n_max_threads = taken_by(code, self._loaded)
         weakref.finalize(self, HOOKS.unloaded, code.name, code.binary).atexit = False
         self._specializer = specializer
         self._atoms = atoms

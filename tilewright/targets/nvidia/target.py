@@ -173,6 +173,7 @@ class NvidiaTarget(Target):
         """The binary, the PTX, and what is said of them."""
         with NO_FORK:
             from tilewright.targets.nvidia.assemble import read_log
+            from tilewright.targets.nvidia.emit.code import without_limit
         output = ASSEMBLY if self.assembler is None else CUBIN
         assembler = replace(self.assembler or Assembler(), options=("-lineinfo",) if line_info else ())
         request = Request(text, self.machine, output, *self.LEVELS, assembler)
@@ -181,6 +182,9 @@ class NvidiaTarget(Target):
             return ptx, ptx.decode(), {"binary": "ptx"}
         cubin, log, tool = made
         report = read_log(log.decode())
+        freer = without_limit(text) if report.spill_bytes else text
+        if freer != text:       # the estimate was too low: registers matter more than programs on the SM
+            return self._made(freer, name, line_info)
         return cubin, ptx.decode(), {
             "binary": "cubin", "registers": report.registers, "spill_bytes": report.spill_bytes,
             "local_bytes": report.stack_bytes,
