@@ -54,7 +54,7 @@ API_ERRORS = {"memcheck": ("--report-api-errors", "no"), "racecheck": ()}
 @pytest.mark.parametrize("path", [p for p in EXAMPLES if "benchmark" not in p.stem], ids=lambda path: path.stem)
 def test_compute_sanitizer_finds_nothing(path: Path, tool: str) -> None:
     command = ["compute-sanitizer", "--tool", tool, *API_ERRORS[tool], "--error-exitcode", "9"]
-    result = subprocess.run([*command, sys.executable, str(path), "--device", "cuda"], capture_output=True, text=True, timeout=300,
-                            env={**os.environ, "PYTHONPATH": str(ROOT)})
+    result = subprocess.run([*command, sys.executable, str(path), "--device", "cuda"], capture_output=True, text=True,
+                            timeout=300, env={**os.environ, "PYTHONPATH": str(ROOT)})
     assert result.returncode == 0, result.stdout[-6000:] + result.stderr[-2000:]
     assert "OK" in result.stdout and ("ERROR SUMMARY: 0 errors" in result.stdout or "0 hazards" in result.stdout)
