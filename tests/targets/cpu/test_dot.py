@@ -61,6 +61,14 @@ def test_types(t, acc, m, n, k):
     both(product(m, n, k, t, acc), (1,), [make((m, k), t), make((k, n), t), make((m, n), acc)])
 
 
+@pytest.mark.parametrize("m,n,k", [(5, 32, 8), (16, 64, 64), (7, 96, 4), (4, 128, 36), (33, 192, 16), (8, 80, 12)])
+def test_int8_columns_of_any_count(m, n, k):
+    """What the bias adds is summed for one, two or four vectors of columns at once."""
+    rng = np.random.default_rng(2)
+    x, y = (rng.integers(-128, 128, s).astype(np.int8) for s in ((m, k), (k, n)))
+    both(product(m, n, k, I8, I32), (1,), [x, y, rng.integers(-99, 99, (m, n)).astype(np.int32)])
+
+
 def test_int8_wraps_in_32_bits_only():
     x, y = np.full((10, 20), 127, np.int8), np.full((20, 10), -128, np.int8)
     both(product(10, 10, 20, I8, I32), (1,), [x, y, np.full((10, 10), -2**31 + 5, np.int32)])
