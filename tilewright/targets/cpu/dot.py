@@ -1,9 +1,10 @@
 """`dot`: brings the operands of a matrix product into memory in a good form, and its accumulator into a buffer.
 
 The operands are packed into scratch as the machine's `Scheme` for the product wants them, but a left operand of its
-type that is an affine, unmasked load is read where it lies.  The accumulator is the buffer
-of the loop-carried value if nobody else needs its old content, so that a K loop copies nothing, and one that starts
-at zero is not cleared: the first product overwrites it (`sets_first`).  `product` does the rest.  The attribute `precision` asks for less than IEEE and is met by it.
+type that is an affine, unmasked load is read where it lies.  The accumulator is the buffer of the loop-carried value if
+nobody else needs its old content, so that a K loop copies nothing, and one that starts at zero is not cleared: the
+first product overwrites it (`sets_first`).  `product` does the rest.  The attribute `precision` asks for less than IEEE
+and is met by it.
 Before: see `fuse`.  After: the result is bound to a buffer.  Tests: tests/targets/cpu/test_dot.py.
 """
 

@@ -1,8 +1,8 @@
 """Operands of matrix products brought into scratch, in the type and order that a scheme wants.
 
 Before: what the operand is made from and has to be in scratch is there (`Walker.prepare`).  After: a buffer; a right
-operand of groups has rows of `group` times as many elements, the group of each column side by side, and where the scheme has
-a bias a last row with what the bias adds to each column.
+operand of groups has rows of `group` times as many elements, the group of each column side by side, and where the
+scheme has a bias a last row with what the bias adds to each column.
 Tests: tests/targets/cpu/test_dot.py.
 """
 
