@@ -1,6 +1,7 @@
 """How long does it take to compile a kernel, and to start one from the disk cache?  Prints tables of milliseconds.
 
     cold      a kernel that is in no cache, the compile child running and the compiler loaded: the whole, and its parts
+    sm_90a    the kernels of benchmarks/gpu.py for an H200 (none is needed), beside triton where that is installed
     starts    of the child; of a process that finds its kernel in the disk cache, beyond its imports; of the imports
 
 Each bar has a line: what is asked, the median and the least of the times that passed, and the median of processor time,
@@ -25,6 +26,7 @@ import numpy as np
 
 import tilewright as triton
 import tilewright.language as tl
+from benchmarks.gpu_cases.compiles import lines as gpu_lines
 from tilewright.compile import lower
 from tilewright.passes import run_passes
 from tilewright.runtime import knobs
@@ -192,6 +194,8 @@ def main() -> None:
             print(bar(f"cold compile of {name}", limit, whole, [sum(times) for times in zip(*parts.values())]))
             print("    " + ", ".join(f"{part} {statistics.median(parts[part]):.1f}" for part in PARTS))
     print(bar("start of the compile child", 150, child_starts(turns)))
+    for line in gpu_lines(turns):
+        print(line, flush=True)
     found = starts(turns)
     print(f"    import numpy {statistics.median(found['import numpy'][0]):.1f}")
     print(bar("import tilewright, NumPy loaded", 250, *found["import tilewright, beyond numpy"]))

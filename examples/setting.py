@@ -41,12 +41,12 @@ class Setting:
         import torch
         return torch.from_numpy(array).to(self.device)
 
-    def check(self, what: str, result: Any, expected: np.ndarray, tolerance: float = 0.0) -> None:
+    def check(self, what: str, result: Any, expected: Any, tolerance: float = 0.0) -> None:
         """Compare with NumPy's answer, say so, and end the example when it is wrong.
 
         `tolerance` is relative to the largest expected number; 0 asks for the same bits.
         """
-        result = to_numpy(result)
+        result, expected = to_numpy(result), to_numpy(expected)
         error = float(np.max(np.abs(result.astype(np.float64) - expected), initial=0.0))
         allowed = tolerance * float(np.max(np.abs(expected), initial=0.0))
         size = " x ".join(str(n) for n in result.shape)

@@ -14,6 +14,8 @@ import signal
 
 import pytest
 
+from tests.gpu import CUDA, ON_GPU
+
 # What a test compiles is compiled, whatever an earlier run has left on disk; tests of the disk cache turn it on.
 os.environ.setdefault("TILEWRIGHT_DISK_CACHE", "0")
 
@@ -24,6 +26,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 PTX = "ptx"             # the engine (`tilewright.testing.engines`)
 PTX_PERCENT = 4.0       # of its tests in a run of all tests: about three minutes on two cores
 
+collect_ignore = [] if ON_GPU else ["gpu"]
+
 SAMPLE = pytest.StashKey[tuple[int, int]]()     # (tests in the sample, tests collected)
 
 
@@ -33,6 +37,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
                     help="run a fixed N per cent of the tests, chosen by the hash of their ids (default: all)")
     group.addoption("--ptx", type=percentage, metavar="N", default=PTX_PERCENT,
                     help="run a fixed N per cent of the tests of the slow engine `ptx` (default: %(default)s)")
+    group.addoption("--kernels", type=int, metavar="N", default=200,
+                    help="how many random kernels run on a GPU (default: %(default)s)")
     group.addoption("--accept", action="store_true", help="rewrite golden files with what came out")
 
 
@@ -56,10 +62,15 @@ def sampled_percentage(config: pytest.Config) -> float:
     return 100.0 if given is None else given
 
 
-def on_ptx(item: pytest.Item) -> bool:
-    """Whether a test runs a kernel on the PTX machine only because it runs it on every engine."""
+def on_engine(item: pytest.Item, engine: str) -> bool:
+    """Whether a test runs a kernel on an engine only because it runs it on every one."""
     call = getattr(item, "callspec", None)
-    return call is not None and PTX in (call.params.get("launch"), call.params.get("engine"))
+    return call is not None and engine in (call.params.get("launch"), call.params.get("engine"))
+
+
+def for_gpu(item: pytest.Item) -> bool:
+    """Whether a test belongs to a run on a GPU."""
+    return on_engine(item, CUDA) or item.nodeid.startswith(("tests/gpu/", "tests/torch/"))
 
 
 @pytest.fixture
@@ -71,7 +82,8 @@ def accept(request: pytest.FixtureRequest) -> bool:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     percent = sampled_percentage(config)
     ptx = config.getoption("--ptx") / 100 * percent
-    chosen = [item for item in items if in_sample(item.nodeid, ptx if on_ptx(item) else percent)]
+    chosen = [item for item in items if in_sample(item.nodeid, ptx if on_engine(item, PTX) else percent)
+              and (not ON_GPU or for_gpu(item))]
     config.stash[SAMPLE] = (len(chosen), len(items))
     if len(chosen) < len(items):
         kept = set(chosen)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -36,7 +37,8 @@ def test_summary_says_how_many(tmp_path: Path, workers: list[str]) -> None:
         "import pytest\n@pytest.mark.parametrize('n', range(40))\ndef test_x(n): pass\n")
     (tmp_path / "conftest.py").write_text(Path(__file__).with_name("conftest.py").read_text())
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *workers, "--sample", "25", "test_x.py"]
-    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120,
+                            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])})
     chosen = sum(in_sample(f"test_x.py::test_x[{n}]", 25) for n in range(40))
     assert result.returncode == 0, result.stdout + result.stderr
     assert f"sample of 25% by hash of the test id: {chosen} of 40 tests" in result.stdout

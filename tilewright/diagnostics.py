@@ -132,13 +132,20 @@ class SourceNotFoundError(CompilationError, ValueError):
 class OutOfResources(TritonError):
     """A kernel needs more of a resource than the device has."""
 
-    def __init__(self, required: int, limit: int, name: str) -> None:
-        self.required, self.limit, self.name = required, limit, name
-        super().__init__(f"out of resource: {name}, Required: {required}, Hardware limit: {limit}. "
-                         "Reducing block sizes or `num_stages` may help.")
+    def __init__(self, required: int, limit: int, name: str,
+                 advice: str = "Reducing block sizes or `num_stages` may help.") -> None:
+        self.required, self.limit, self.name, self.advice = required, limit, name, advice
+        super().__init__(f"out of resource: {name}, Required: {required}, Hardware limit: {limit}. {advice}")
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.required, self.limit, self.name)
+        return type(self), (self.required, self.limit, self.name, self.advice)
+
+
+class FewerStagesWarning(UserWarning):
+    """A kernel was compiled with a smaller `num_stages` than was asked for, since its buffers would not fit.
+
+    Tuners make it an error, and leave such a config out.
+    """
 
 
 class PTXASError(TritonError):

@@ -8,6 +8,7 @@ import pytest
 import tilewright as triton
 import tilewright.language as tl
 from tilewright.cli.cache import main
+from tilewright.compiler import ASTSource, GPUTarget, compile
 from tilewright.runtime import knobs
 
 SCALE = tl.constexpr(2)
@@ -57,8 +58,18 @@ def test_ls_and_clear(folder, capsys):
     assert status == 0 and lines[-1].startswith("2 kernels, ") and lines[-1].endswith(f" in {folder}")
     assert sum("scaled " in line and "x: *i32" in line and "N: = 8" in line for line in lines) == 1
     assert sum("another" in line and "x: *fp16" in line for line in lines) == 1
+    assert all("  cpu  " in line for line in lines[:-1])
     assert said(capsys, "clear")[1].startswith("removed ")
     assert said(capsys, "ls")[1] == f"0 kernels, 0.0 KiB in {folder}\n"
+
+
+def test_code_of_gpus_is_listed_with_its_architecture(folder, capsys):
+    with knobs.scope(disk_cache=True, cache_dir=str(folder)):
+        compile(ASTSource(scaled, {"x": "*i32"}, {"N": 8}), GPUTarget("cuda", 90, 32))
+        compile(ASTSource(scaled, {"x": "*i32"}, {"N": 8}), GPUTarget("cuda", 80, 32))
+    lines = said(capsys, "ls")[1].splitlines()
+    assert sum("  sm_90a  " in line for line in lines) == sum("  sm_80  " in line for line in lines) == 2
+    assert any("sm_90a" in text and "sm_80" in text for text in explanation(capsys))
 
 
 def explanation(capsys, name="scaled"):

@@ -92,7 +92,8 @@ def test_wrong_launches(change: dict[str, Any], error: str) -> None:
     (lambda: ASTSource(scaled, {"x": "*fp32"}), "lacks out, n, factor, BLOCK"),
     (lambda: compile(ASTSource(scaled, SIGNATURE)), "'BLOCK' of scaled is a constexpr without a value"),
     (lambda: compile(ASTSource(scaled, {**SIGNATURE, "n": "int"}, {"BLOCK": 16})), "no type is spelt 'int'"),
-    (lambda: compile(source(), GPUTarget("cuda", 90, 32)), "no code generator for .*cuda.*compiles for: cpu"),
+    (lambda: compile(source(), GPUTarget("hip", "gfx942", 64)), "no code generator for .*compiles for: cpu, nvidia"),
+    (lambda: compile(source(), GPUTarget("cuda", 70, 32)), "no code is made for compute capability 70; there are 80"),
     (lambda: compile("kernel.ttir"), "compile takes an ASTSource, not str"),
 ])
 def test_wrong_sources(call: Any, error: str) -> None:

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 
 from tilewright.ir import fp
-from tilewright.ir.types import I1, Pointer, storage_dtype
+from tilewright.ir.types import I1, STORED_ONLY, Pointer, storage_dtype
 
 _F64 = [0.0, 1.0, 2.0, 0.5, 1.5, 3.0, 7.0, 10.0, 0.1, 1 / 3, 2.5, 255.0, 256.0, 65504.0, 65520.0, 1e-3, 2.0**-24,
         2.0**-9, 2.0**31, 2.0**32, 2.0**53 + 2, 2.0**63, 2.0**64, 448.0, 464.0, 57344.0]
@@ -18,6 +18,9 @@ _EXTREMES = {   # smallest denormal, largest denormal, smallest normal, next to 
     "f64": [5e-324, 2.2250738585072009e-308, 2.2250738585072014e-308, 1 + 2.0**-52, 1.7976931348623157e308],
     "f8e4m3": [2.0**-9, 7 * 2.0**-9, 2.0**-6, 1.125, 448.0],
     "f8e5m2": [2.0**-16, 3 * 2.0**-16, 2.0**-14, 1.25, 57344.0],
+    "f8e4m3fnuz": [2.0**-10, 7 * 2.0**-10, 2.0**-7, 1.125, 240.0],
+    "f8e5m2fnuz": [2.0**-17, 3 * 2.0**-17, 2.0**-15, 1.25, 57344.0],
+    "f8e4m3b15": [2.0**-17, 7 * 2.0**-17, 2.0**-14, 1.125, 1.875],
 }
 
 
@@ -43,6 +46,8 @@ def _other_nans(element):
     """A negative quiet NaN with a payload, and both signs of a signalling one (e4m3 has one NaN of each sign)."""
     if element.name == "f8e4m3":
         return np.array([0xFF], np.uint8)
+    if element in STORED_ONLY:      # no other, or none at all
+        return np.array([0x80], np.uint8)
     mantissa = {"f16": 10, "bf16": 7, "f32": 23, "f64": 52, "f8e5m2": 2}[element.name]
     exponent = ((1 << element.bits) - 1) >> (mantissa + 1) << mantissa
     sign, quiet = 1 << (element.bits - 1), 1 << (mantissa - 1)

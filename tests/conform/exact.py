@@ -17,6 +17,9 @@ FORMATS = {
     "bf16": (8, -126, Fraction(255) * 2**120, False),
     "f8e5m2": (3, -14, Fraction(57344), True),
     "f8e4m3": (4, -6, Fraction(448), True),
+    "f8e4m3fnuz": (4, -7, Fraction(240), True),
+    "f8e5m2fnuz": (3, -15, Fraction(57344), True),
+    "f8e4m3b15": (4, -14, Fraction(15, 8), True),
 }
 
 
@@ -38,6 +41,14 @@ def nearest(x, name: str, toward_zero: bool = False, negative: bool = False) -> 
 
     `negative` is the sign that an exact zero of type Fraction gets.
     """
+    largest = FORMATS[name][2]
+    rounded = _nearest(x, name, toward_zero, negative)
+    if name.endswith("fnuz") and rounded == 0:
+        return 0.0
+    return float(largest) if name == "f8e4m3b15" and math.isnan(rounded) else rounded
+
+
+def _nearest(x, name, toward_zero, negative):
     _, _, largest, saturates = FORMATS[name]
     if isinstance(x, float):
         if math.isnan(x) or x == 0 or (math.isinf(x) and not saturates):

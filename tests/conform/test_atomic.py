@@ -8,13 +8,16 @@ from tests.conform.compare import is_float, same
 from tests.conform.expected import rounded, statement
 from tests.conform.modules import module, ptr
 from tests.conform.rows import bits_of
+from tests.gpu import CUDA
 from tilewright.ir import fp
 from tilewright.ir.ops.attributes import Rmw, Sem
-from tilewright.ir.types import ALL_SCALARS, I1, I32, storage_dtype
+from tilewright.ir.ops.rules import is_kind
+from tilewright.ir.types import ALL_SCALARS, F32, I1, I32, storage_dtype
 
 each_engine = pytest.mark.parametrize("engine", engines.ENGINES)
 ELEMENTS = [e for e in ALL_SCALARS if e != I1]
-CASES = [(kind, e) for kind in Rmw for e in ELEMENTS if kind.on_floats in (None, e.is_float)]
+CASES = [(kind, e) for kind in Rmw for e in ELEMENTS
+         if kind.on_floats is None or is_kind(e, "float" if kind.on_floats else "int")]
 
 
 def numbers(array, element):
@@ -29,7 +32,7 @@ def as_stored(values, element):
 @each_engine
 @pytest.mark.parametrize("kind,element", CASES, ids=lambda p: p.value if isinstance(p, Rmw) else str(p))
 def test_read_modify_write(engine, kind, element):
-    """Lanes that share elements act in row-major order."""
+    """Lanes that share elements act in row-major order; on a GPU in some order."""
     lanes, slots = 41, 23
     pool = np.concatenate([edges.values(element), edges.random_values(element, lanes, 3)])
     rng = np.random.default_rng(4)
@@ -51,8 +54,40 @@ def test_read_modify_write(engine, kind, element):
         if mask[lane]:
             found[lane] = now[place]
             now[place] = rounded(rule(now[place], value), element, {})
+    if engine == CUDA:
+        for place in range(slots):
+            sharing = [lane for lane in range(lanes) if mask[lane] and places[lane] == place]
+            assert has_order(kind, element, start[place], [(old[k], values[k]) for k in sharing], x[place])
+        assert not bits_of(old[~mask]).any()
+        return
     assert same(x, as_stored(now, element), element).all()
     assert same(old, as_stored(found, element), element).all()
+
+
+def has_order(kind, element, start, lanes, end):
+    """Whether the lanes, each with what it found and what it brought, may have acted one after the other."""
+    if not lanes:
+        return same(np.array([start]), np.array([end]), element).all()
+    rule = (lambda a, b: b) if kind is Rmw.XCHG else statement(kind.value, (element, element), element, {})
+    (now,) = numbers(np.array([start]), element)
+    for k, (found, brought) in enumerate(lanes):
+        if same(np.array([start]), np.array([found]), element).all():
+            (value,) = numbers(np.array([brought]), element)
+            (after,) = as_stored([rounded(rule(now, value), element, {})], element)
+            if has_order(kind, element, after, lanes[:k] + lanes[k + 1:], end):
+                return True
+    return False
+
+
+def test_an_order_is_found_only_where_there_is_one():
+    def ordered(kind, element, start, lanes, end):
+        values = as_stored([start, end, *(v for lane in lanes for v in lane)], element)
+        return has_order(kind, element, values[0], list(zip(values[2::2], values[3::2], strict=True)), values[1])
+
+    assert ordered(Rmw.ADD, I32, 5, [(8, 1), (5, 3), (9, 4)], 13)
+    assert not ordered(Rmw.ADD, I32, 5, [(5, 1), (5, 3)], 9) and not ordered(Rmw.ADD, I32, 5, [(5, 1)], 7)
+    assert ordered(Rmw.XCHG, F32, 1, [(3, 2), (1, 3)], 2) and not ordered(Rmw.XCHG, F32, 1, [(1, 2), (1, 3)], 2)
+    assert ordered(Rmw.FADD, F32, 7, [], 7) and not ordered(Rmw.FADD, F32, 7, [], 8)
 
 
 @each_engine

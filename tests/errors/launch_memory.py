@@ -47,6 +47,12 @@ class OnGpu:
         return (1,)
 
 
+class OnOtherGpu(OnGpu):
+    """Looks like a tensor in the memory of a GPU of no target."""
+
+    device = "xpu:0"
+
+
 @launch_case
 def read_only_output():
     copy[(1,)](X, FROZEN, 8)  # error: ValueError: copy: parameter 'out' is a read-only array, and the kernel stores
@@ -84,8 +90,8 @@ def mixed_devices_in_eager_mode():
 
 
 @launch_case
-def gpu_only():
-    copy[(1,)](OnGpu(), OnGpu(), 8)  # error: ValueError: this version compiles for the CPU only
+def other_gpu():
+    copy[(1,)](OnOtherGpu(), OnOtherGpu(), 8)  # error: ValueError: on xpu:0, and kernels run on CPUs and on NVIDIA
 
 
 @launch_case

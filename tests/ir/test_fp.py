@@ -8,12 +8,26 @@ import pytest
 
 from tests.conform.rows import bits_of
 from tilewright.ir import fp
-from tilewright.ir.types import BF16, F8E4M3, F8E5M2, F16, F32, F64, storage_dtype
+from tilewright.ir.types import (
+    BF16,
+    F8E4M3,
+    F8E4M3B15,
+    F8E4M3FNUZ,
+    F8E5M2,
+    F8E5M2FNUZ,
+    F16,
+    F32,
+    F64,
+    storage_dtype,
+)
 
 # exponent bits, mantissa bits, bias, has infinities (IEEE 754-2019 3.4; OCP 8-bit Floating Point 1.0)
 LAYOUT = {"f16": (5, 10, 15, True), "bf16": (8, 7, 127, True), "f8e5m2": (5, 2, 15, True),
-          "f8e4m3": (4, 3, 7, False)}
-SMALL = [F16, BF16, F8E5M2, F8E4M3]
+          "f8e4m3": (4, 3, 7, False), "f8e4m3fnuz": (4, 3, 8, False), "f8e5m2fnuz": (5, 2, 16, False),
+          "f8e4m3b15": (4, 3, 15, False)}
+# without negative zero and infinities, NaN in the place of the former; and without any of them but -0
+FNUZ, ALL_NUMBERS = ("f8e4m3fnuz", "f8e5m2fnuz"), ("f8e4m3b15",)
+SMALL = [F16, BF16, F8E5M2, F8E4M3, F8E4M3FNUZ, F8E5M2FNUZ, F8E4M3B15]
 small = pytest.mark.parametrize("t", SMALL, ids=str)
 
 
@@ -23,7 +37,9 @@ def value_of(pattern, t):
     sign = -1 if pattern >> (exponent_bits + mantissa_bits) else 1
     exponent = (pattern >> mantissa_bits) & ((1 << exponent_bits) - 1)
     mantissa = pattern & ((1 << mantissa_bits) - 1)
-    if exponent == (1 << exponent_bits) - 1:
+    if t.name in FNUZ and sign < 0 and exponent == mantissa == 0:
+        return float("nan")
+    if exponent == (1 << exponent_bits) - 1 and t.name not in (*FNUZ, *ALL_NUMBERS):
         if infinities:
             return float("nan") if mantissa else sign * float("inf")
         if mantissa == (1 << mantissa_bits) - 1:
@@ -63,8 +79,9 @@ def test_encode_inverts_decode(t, toward_zero):
     saturated = np.isinf(value) if t == F8E5M2 else np.zeros_like(nan)
     keeps = ~nan & ~saturated
     np.testing.assert_array_equal(bits_of(back)[keeps], bits_of(patterns)[keeps])
-    canonical = {"f16": 0x7E00, "bf16": 0x7FC0, "f8e5m2": 0x7F, "f8e4m3": 0x7F}[t.name]
-    assert set(bits_of(back)[nan].tolist()) == {canonical}
+    canonical = {"f16": 0x7E00, "bf16": 0x7FC0, **dict.fromkeys(FNUZ, 0x80)}.get(t.name, 0x7F)
+    assert set(bits_of(back)[nan].tolist()) == ({canonical} if t.name not in ALL_NUMBERS else set())
+    assert bits_of(fp.encode(np.array([np.nan, -np.nan]), t, toward_zero)).tolist() == [canonical] * 2
     assert set(fp.decode(back[saturated], t).tolist()) <= {57344.0, -57344.0}
 
 
@@ -82,7 +99,8 @@ def test_every_tie_and_its_neighbours(t, toward_zero):
         want = lower if toward_zero else nearest
         for sign, flag in ((1, 0), (-1, 1 << (t.bits - 1))):
             got = bits_of(fp.encode(sign * x, t, toward_zero))
-            np.testing.assert_array_equal(got, want | flag)
+            unsigned_zero = t.name in FNUZ
+            np.testing.assert_array_equal(got, np.where((want == 0) & unsigned_zero, 0, want | flag))
             np.testing.assert_array_equal(fp.round_to(sign * x, t, toward_zero), sign * values[want])
 
 
@@ -108,7 +126,8 @@ def test_fp8_saturates(t, largest, toward_zero):
 def test_zeros_keep_their_sign_and_nan_is_canonical(t):
     x = np.array([0.0, -0.0, 1e-300, -1e-300])
     got = fp.decode(fp.encode(x, t), t)
-    assert np.signbit(got).tolist() == [False, True, False, True]
+    keeps = t.name not in FNUZ
+    assert np.signbit(got).tolist() == [False, keeps, False, keeps]
     assert t == F64 or not got.any()
     payload = np.array([0xFFF8000000000001, 0x7FF0000000000001], np.uint64).view(np.float64)
     patterns = bits_of(fp.encode(payload, t))
@@ -159,7 +178,8 @@ def test_f32_nearest_on_ties_and_denormals():
 def torch_dtype(t):
     torch = pytest.importorskip("torch")
     return {"f16": torch.float16, "bf16": torch.bfloat16, "f8e5m2": torch.float8_e5m2,
-            "f8e4m3": torch.float8_e4m3fn}[t.name]
+            "f8e4m3": torch.float8_e4m3fn, "f8e4m3fnuz": torch.float8_e4m3fnuz,
+            "f8e5m2fnuz": torch.float8_e5m2fnuz}[t.name]
 
 
 def torch_patterns(tensor):
@@ -168,14 +188,17 @@ def torch_patterns(tensor):
         f"u{tensor.element_size()}")
 
 
-@small
+in_torch = pytest.mark.parametrize("t", [t for t in SMALL if t != F8E4M3B15], ids=str)
+
+
+@in_torch
 def test_decode_agrees_with_torch(t):
     torch = pytest.importorskip("torch")
     raw = torch.from_numpy(bits_of(all_patterns(t)).view(f"i{t.bytes}")).view(torch_dtype(t))
     np.testing.assert_array_equal(fp.decode(all_patterns(t), t), raw.to(torch.float32).double().numpy())
 
 
-@small
+@in_torch
 def test_encode_agrees_with_torch(t):
     """All f16 and bf16 values, and random f32 in the format's range (torch's fp8 casts do not saturate)."""
     torch = pytest.importorskip("torch")
@@ -183,7 +206,7 @@ def test_encode_agrees_with_torch(t):
     x = np.concatenate([fp.decode(all_patterns(s), s) for s in (F16, BF16)] + [
         np.ldexp(rng.uniform(-2, 2, 20000), rng.integers(-30, 15, 20000))])
     x = x[~np.isnan(x)].astype(np.float32)
-    if t in (F8E4M3, F8E5M2):
-        x = x[np.abs(x) <= (448 if t == F8E4M3 else 57344)]
+    if t not in (F16, BF16):
+        x = x[np.abs(x) <= {F8E4M3: 448, F8E4M3FNUZ: 240}.get(t, 57344)]
     got = bits_of(fp.encode(x.astype(np.float64), t))
     np.testing.assert_array_equal(got, torch_patterns(torch.from_numpy(x).to(torch_dtype(t))))

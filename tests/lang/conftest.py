@@ -9,25 +9,26 @@ import functools
 
 import pytest
 
+from tests.gpu import CUDA, ON_GPU
 from tilewright import UndefinedLaneError
 from tilewright.runtime import knobs
 from tilewright.testing import engines
 
 
-@pytest.fixture(params=(*engines.ENGINES, "checked", engines.ON_MACHINE))
+@pytest.fixture(params=(*engines.ENGINES, "checked", engines.ON_MACHINE, *([CUDA] if ON_GPU else [])))
 def launch(request):
     """`launch(kernel, grid, *args, **kwargs)` on one engine."""
     if request.param == "checked" and request.node.get_closest_marker("undefined_lanes"):
         return launch_with_undefined_lanes
-    if request.param == engines.ON_MACHINE:
-        return launch_on_machine
+    if request.param in (engines.ON_MACHINE, CUDA):
+        return functools.partial(launch_with_exact_products, request.param)
     return functools.partial(engines.launch, request.param)
 
 
-def launch_on_machine(kernel, grid, *args, **kwargs):
-    """A launch on the PTX machine; products of fp32 are exact, as on the other engines, unless one asks for tf32."""
+def launch_with_exact_products(engine, kernel, grid, *args, **kwargs):
+    """A launch of code for a GPU; products of fp32 are exact, as on the other engines, unless one asks for tf32."""
     with knobs.scope(f32_default="ieee"):
-        engines.launch(engines.ON_MACHINE, kernel, grid, *args, **kwargs)
+        engines.launch(engine, kernel, grid, *args, **kwargs)
 
 
 def launch_with_undefined_lanes(kernel, grid, *args, **kwargs):

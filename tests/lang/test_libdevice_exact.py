@@ -8,6 +8,7 @@ import pytest
 
 import tilewright as triton
 import tilewright.language as tl
+from tests.departures import differs
 from tests.lang.recorder import call, evaluate
 from tilewright.language.extra import libdevice
 
@@ -299,6 +300,10 @@ def everything(out, whole, x, y, z, n, N: tl.constexpr):
     tl.store(whole + 4 * N + i, libdevice.ilogb(a))
 
 
+@differs("libdevice needs neither a library nor a GPU", topic="Numbers",
+         peer="The names of `tl.extra.libdevice` link NVIDIA's library of GPU code; the interpreter has none of them.",
+         ours="Each is a composition of exact operations or of fitted polynomials, on every target and engine; "
+              "roundings down, up and toward zero are exact, and the bounds of the others are in docs/language.md.")
 @pytest.mark.parametrize("kind", KINDS)
 def test_engines_agree_bit_for_bit(launch, kind):
     dtype, size = KINDS[kind], 64

@@ -12,6 +12,7 @@ import pytest
 import tilewright as triton
 import tilewright.language as tl
 from tests.departures import differs
+from tests.gpu import CUDA
 from tilewright import CompilationError, FootprintError
 
 
@@ -310,12 +311,14 @@ def test_intel_6513_boundary_of_a_column_major_block(launch, kernel):
 
 
 @differs("Accesses outside of a tensor are errors")
-def test_10336_a_view_that_is_read_beyond_its_elements(launch):
-    """Every engine tells of memory that is not the view's; between its elements only checked mode can tell."""
+def test_10336_a_view_that_is_read_beyond_its_elements(launch, request):
+    """Every engine tells of memory that is not the view's, but a GPU; between its elements only checked mode can."""
     whole = np.arange(5, dtype=np.int32)
     with pytest.raises(FootprintError, match="'y'") as caught:
         adds_views[(1,)](np.zeros(4, np.int32), np.arange(4, dtype=np.int32), whole[::2], L=4, check=True)
     assert (caught.value.argument, caught.value.index) == ("y", 1)
+    if request.node.callspec.params["launch"] == CUDA:
+        return
     with pytest.raises(triton.OutOfBoundsError, match="'y', whose elements 0 to 2 are in bounds") as caught:
         launch(adds_views, (1,), np.zeros(4, np.int32), np.arange(4, dtype=np.int32), whole[1:4], L=4)
     assert (caught.value.argument, caught.value.index) == ("y", 3)
@@ -419,10 +422,10 @@ def test_2486_and_4353_prints_are_whole(launch, capsys):
     x = np.arange(16 * 128, dtype=np.int32)
     launch(prints_tile, (2,), x, M=16, N=128, num_warps=1)
     lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2 * 2050
     for program in range(2):
-        own = lines[program * 2050:(program + 1) * 2050]
+        own = [line for line in lines if f"({program}, 0, 0)" in line]      # on a GPU programs print at one time
         assert [int(line.split()[-1]) for line in own] == [*range(2048), 3, program]
-        assert all(f"({program}, 0, 0)" in line for line in own)
 
 
 @pytest.mark.parametrize("stages", [1, 3, 4])

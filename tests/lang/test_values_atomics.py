@@ -297,6 +297,10 @@ def test_poll_for_programs_before(launch):
     assert seen.tolist() == [1] * 9 and x.tolist() == [9]
 
 
+@differs("A timeout of `tl.atomic_poll` needs a GPU's clock", topic="Memory",
+         peer="3.9 compiles for GPUs only, whose global timer ends the waiting.",
+         ours="Waiting without an end, and the timeout 0, which reads once, work on every engine; other timeouts are "
+              "for NVIDIA GPUs. On a CPU the knob `timeout` ends a launch that waits for ever.")
 def test_poll_with_a_timeout_needs_a_gpus_clock():
     from tilewright.testing import engines
     x, seen = np.zeros(1, np.int32), np.full(2, 5, np.int8)

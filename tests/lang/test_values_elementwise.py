@@ -6,6 +6,7 @@ import pytest
 import tilewright as triton
 import tilewright.language as tl
 from tests.departures import differs
+from tests.gpu import CUDA
 
 FLOATS = [np.float16, np.float32, np.float64]
 INTS = [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64]
@@ -147,15 +148,24 @@ def test_arithmetic(launch, op, dtype):
             np.testing.assert_array_equal(out, ARITHMETIC[op](x, y))
 
 
+def assert_within(units, got, want):
+    """Equal but for so many units in the last place; infinities, zeros and NaN alike."""
+    exact = (want == got) | (np.isnan(want) & np.isnan(got))
+    with np.errstate(invalid="ignore"):
+        assert (exact | (np.isfinite(want) & (np.abs(got - want) <= units * np.spacing(np.abs(want))))).all()
+
+
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_float_division(launch, dtype):
+def test_float_division(launch, dtype, request):
+    """A GPU divides floats within 2 units in the last place, as the row allows (`div_rn` rounds correctly)."""
+    units = 2 if request.node.callspec.params["launch"] == CUDA and dtype is not np.float64 else 0
     n = 64
     x, y = data(dtype, n, 0), data(dtype, n, 1)
     y[:3] = 0
     out = np.zeros(n, dtype if dtype is np.float64 else np.float32)
     launch(binary, (1,), out, x, y, OP="div", N=n)
     with np.errstate(all="ignore"):
-        np.testing.assert_array_equal(out, x.astype(out.dtype) / y.astype(out.dtype))
+        assert_within(units, out, x.astype(out.dtype) / y.astype(out.dtype))
         launch(binary, (1,), out, x, y, OP="mod", N=n)
         np.testing.assert_array_equal(out, np.fmod(x.astype(out.dtype), y.astype(out.dtype)))
 

@@ -1,6 +1,7 @@
 """autotune: choice, keys, memory put back, hooks, pruning (semantics §13)."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,8 +9,10 @@ import pytest
 import tilewright as triton
 import tilewright.language as tl
 from tests.departures import differs
+from tilewright.diagnostics import FewerStagesWarning
 from tilewright.runtime import knobs
 from tilewright.runtime.autotune import Autotuner
+from tilewright.targets.cpu.target import CpuTarget
 
 
 @triton.jit
@@ -331,3 +334,46 @@ def test_the_choice_is_printed_on_request(capsys):
     assert len(lines) == 1, "once, when it was found"
     assert lines[0].startswith("autotune: scale for the key (32, float32) runs with BLOCK: 32, num_warps: 2")
     assert "(1 ms), chosen among 2 configs in " in lines[0]
+
+
+@pytest.fixture
+def few_stages(monkeypatch):
+    """A CPU target that has room for two stages only, as a GPU may have."""
+    def stages(self, options):
+        def compiled(module, metadata):
+            code = CpuTarget.compile(self, module, options)
+            if options.num_stages > 2:
+                warnings.warn("too many", FewerStagesWarning)
+            return replace(code, metadata={**code.metadata, "num_stages": min(options.num_stages, 2)})
+        return {"code": compiled}
+
+    monkeypatch.setattr(CpuTarget, "stages", stages)
+    with knobs.scope(disk_cache=False):
+        yield
+
+
+STAGED = [triton.Config({"BLOCK": 16}, num_stages=4), triton.Config({"BLOCK": 16}, num_stages=2)]
+
+
+def test_configs_whose_stages_do_not_fit_are_left_out(few_stages):
+    kernel = tuned(triton.jit(scale.fn), STAGED)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        kernel[grid](np.ones(16, np.float32), 16, 2.0)
+    assert kernel.best_config is STAGED[1] and kernel.configs_timings[STAGED[0]] == [np.inf] * 3
+
+
+def test_also_if_they_were_compiled_before(few_stages):
+    plain = triton.jit(scale.fn)
+    x = np.ones(16, np.float32)
+    with pytest.warns(FewerStagesWarning):
+        compiled = plain[grid](x, n=16, factor=2.0, BLOCK=16, num_stages=4)
+    assert compiled.metadata.num_stages == 2
+    kernel = tuned(plain, STAGED)
+    kernel[grid](x, 16, 2.0)
+    assert kernel.best_config is STAGED[1]
+
+
+def test_a_single_config_is_lowered_like_a_launch(few_stages):
+    with pytest.warns(FewerStagesWarning):
+        tuned(triton.jit(scale.fn), STAGED[:1])[grid](np.ones(16, np.float32), 16, 2.0)

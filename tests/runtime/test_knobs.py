@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from tilewright.runtime import knobs
+from tilewright.runtime.absent_knobs import ABSENT
 
 
 def test_default_without_environment(monkeypatch):
@@ -102,3 +103,51 @@ def test_assigning_counts_until_the_scope_ends(monkeypatch):
         with pytest.raises(TypeError, match="takes bool"):
             knobs.runtime.debug = "yes"
     assert knobs.read("debug") is False and "debug" not in knobs.overrides()
+
+
+# the groups of triton.knobs and their names, of releases 3.6 and 3.9
+OF_TRITON = """
+amd: buffer_ops_analyze_small_tensor_range codegen_path dump_amdgcn dump_mir libhip_path scalarize_packed_fops
+    swap_mir swap_mir_enable_misched use_async_copy use_block_pingpong use_buffer_atomics use_buffer_ops
+    use_coexec_scheduler use_expert_scheduling use_in_thread_transpose
+autotuning: cache listener print
+build: backend_dirs cc cudacrt_path cudart_path impl
+cache: dir dump_dir get_triton_dir home_dir manager_class override_dir remote_manager_class
+compilation: allow_non_constexpr_globals always_compile disable_line_info dump_ir dump_ir_extract_di_local_variables
+    enable_asan fpsan_homomorphic_casts front_end_debugging instrumentation_mode listener override store_binary_only
+    use_ir_loc
+language: default_fp_fusion force_disable_fp_fusion fp32_default fp_fusion_enabled
+nvidia: cuobjdump disable_ptxas_opt dump_nvptx dump_ptxas_log libcuda_path libdevice_path mock_ptx_version nvdisasm
+    ptxas ptxas_blackwell ptxas_options
+proton: cupti_lib_blackwell_dir cupti_lib_dir disable enable_hw_trace enable_nvtx hsa_runtime_library
+    hsa_runtime_path profile_buffer_size profile_metric_buffer_size rocprofiler_sdk_include_path
+    rocprofiler_sdk_lib_path rocprofiler_sdk_library roctracer_lib_path roctracer_library roctx_lib_path
+    roctx_library
+redis: host key_format port
+runtime: add_stages_inspection_hook debug interpret jit_cache_hook jit_post_compile_hook kernel_load_end_hook
+    kernel_load_start_hook kernel_unload_hook launch_enter_hook launch_exit_hook override_arch
+"""
+
+
+def test_every_knob_of_triton_is_there_or_says_why_not():
+    lines = OF_TRITON.replace("\n    ", " ").strip().splitlines()
+    found = {(group, name) for group, _, names in (line.partition(":") for line in lines) for name in names.split()}
+    for group, name in found:
+        if name in ABSENT.get(group, {}):
+            assert not hasattr(knobs.GROUPS[group], name) and ABSENT[group][name]
+            with pytest.raises(NotImplementedError, match=rf"knobs.{group}.{name} is not in Tilewright: "):
+                setattr(knobs.GROUPS[group], name, True)
+        else:
+            getattr(knobs.GROUPS[group], name)
+    assert {(group, name) for group, names in ABSENT.items() for name in names} <= found
+
+
+def test_groups_tell_and_reset_their_knobs():
+    with knobs.language.scope():
+        knobs.language.default_fp_fusion = True
+        assert knobs.language.knobs["default_fp_fusion"] is True
+        assert knobs.language.fp_fusion_enabled() and not knobs.language.fp_fusion_enabled(False)
+        knobs.language.force_disable_fp_fusion = True
+        assert not knobs.language.fp_fusion_enabled(True)
+        assert knobs.language.reset() is knobs.language
+        assert not knobs.language.knobs["default_fp_fusion"]

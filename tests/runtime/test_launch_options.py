@@ -35,7 +35,8 @@ def test_knobs_that_affect_code_reach_the_options():
     affecting = {name for name, knob in knobs.TABLE.items() if knob.affects_code}
     other = {"debug": True, "default_fp_fusion": True, "f32_default": "ieee", "allow_non_constexpr_globals": True,
              "check_bounds": False, "debug_info": True}
-    assert affecting == other.keys() | {"cpu"}      # that one chooses the target
+    # the last two choose the target, and forbid what is off by default
+    assert affecting == other.keys() | {"cpu", "force_disable_fp_fusion"}
     for name, value in other.items():
         assert make_options("k", {}, None, {**SETTINGS, name: value}) != Options(), name
 
@@ -65,3 +66,9 @@ def test_unknown_keyword_suggests():
     assert str(error) == ("Keyword argument num_warp was specified but unrecognised (in a launch of k); "
                           "did you mean 'num_warps' or 'num_ctas'?")
     assert "parameters and options: x, n, arch, check, debug" in str(unknown_keyword("k", "zzzzzz", ["x", "n"]))
+
+
+def test_fusion_can_be_forbidden():
+    forbidden = {**SETTINGS, "force_disable_fp_fusion": True, "default_fp_fusion": True}
+    assert not make_options("k", {"enable_fp_fusion": True}, None, forbidden).enable_fp_fusion
+    assert not make_options("k", {}, None, forbidden).enable_fp_fusion

@@ -1,4 +1,7 @@
-"""What the tests of this folder share: torch, if it is there, and its compiler without memory of earlier tests."""
+"""What the tests of this folder share: torch, if it is there, and its compiler without memory of earlier tests.
+
+In a run on a GPU (`python -m tests.gpu`) the tensors that tests make are on it.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,17 @@ from typing import Any
 
 import pytest
 
+from tests.gpu import ON_GPU
+
 
 @pytest.fixture(autouse=True)
 def fresh_compiler() -> Iterator[None]:
     torch = pytest.importorskip("torch")
     torch.compiler.reset()
+    if ON_GPU:
+        torch.set_default_device("cuda")
     yield
+    torch.set_default_device(None)
     torch.compiler.reset()
 
 

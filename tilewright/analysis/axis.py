@@ -38,13 +38,15 @@ class Axis(Forward[AxisInfo]):
     With `optimistic` they hold if no dividend and nothing that is shifted right is negative, and if all parameters are
     multiples of 16; whoever uses them tests at run time what they claim.  Indices taken modulo a size are one reason:
     that program_id * BLOCK does not wrap cannot be proved, and nearly always holds.  Rows whose length only happens to
-    be a multiple of a vector are the other.
+    be a multiple of a vector are the other.  With `signs` only the first is supposed; `assumed` then are the numbers
+    that have to be tested, which may be less than to test what follows.
     """
 
     def __init__(self, module: Module, function: Function | None = None, ranges: Ranges | None = None,
-                 optimistic: bool = False) -> None:
+                 optimistic: bool = False, signs: bool = False) -> None:
         super().__init__()
-        self._optimistic = optimistic
+        self._signs = optimistic or signs
+        self.assumed: set[Value] = set()        # integers that are supposed not to be negative
         function = module.entry if function is None else function
         self.ranges = Ranges(function) if ranges is None else ranges
         self._wide = module.wide
@@ -85,7 +87,11 @@ class Axis(Forward[AxisInfo]):
         return self.ranges.fact(value) != whole(value.type)
 
     def not_negative(self, value: Value) -> bool:
-        return self._optimistic or self.ranges.fact(value).low >= 0
+        if self.ranges.fact(value).low >= 0:
+            return True
+        if self._signs:
+            self.assumed.add(value)
+        return self._signs
 
     def bounds(self, value: Value) -> tuple[int, int]:
         """Least and greatest value."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.backends.compiler import BaseBackend, CpuBackend, CpuOptions
-from tilewright.runtime.driver import CpuDriver
+from tilewright.backends.compiler import BaseBackend, CpuBackend, CpuOptions, CudaBackend, CudaOptions
+from tilewright.runtime.driver import CpuDriver, CudaDriver
 
 
 @dataclass(frozen=True)
@@ -17,9 +17,11 @@ class Backend:
     """The classes of one code generator."""
 
     compiler: type[BaseBackend]
-    driver: type[CpuDriver]
+    driver: type[CpuDriver | CudaDriver]
 
 
-backends: dict[str, Backend] = {"cpu": Backend(CpuBackend, CpuDriver)}
+backends: dict[str, Backend] = {"cpu": Backend(CpuBackend, CpuDriver),
+                                "nvidia": Backend(CudaBackend, CudaDriver)}
 
-__all__ = ["Backend", "BaseBackend", "CpuBackend", "CpuDriver", "CpuOptions", "backends"]
+__all__ = ["Backend", "BaseBackend", "CpuBackend", "CpuDriver", "CpuOptions", "CudaBackend", "CudaDriver",
+           "CudaOptions", "backends"]

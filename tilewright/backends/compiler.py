@@ -12,9 +12,10 @@ from typing import Any
 
 from tilewright.language.options import Options
 from tilewright.runtime import knobs
-from tilewright.runtime.devices import DEVICES
+from tilewright.runtime.devices import DEVICES, Settings
 from tilewright.runtime.driver import WARP_SIZE, GPUTarget
 from tilewright.runtime.launch_options import NAMES, make_options
+from tilewright.targets.base import Target
 
 _DIVISIBLE = [["tt.divisibility", 16]]
 
@@ -42,7 +43,14 @@ class CpuOptions:
     def compiled_with(self) -> Options:
         """The same for the compiler."""
         given = {name: value for name, value in vars(self).items() if name in NAMES and name != "warp_size"}
-        return make_options("compile", given, None, knobs.snapshot())
+        return make_options("compile", given, None, knobs.current())
+
+
+@dataclass(frozen=True)
+class CudaOptions(CpuOptions):
+    """The same for NVIDIA GPUs."""
+
+    backend_name: str = "cuda"
 
 
 class BaseBackend:
@@ -94,30 +102,59 @@ class BaseBackend:
         return list(_DIVISIBLE) if "D" in text else []
 
 
-class CpuBackend(BaseBackend):
+class TargetBackend(BaseBackend):
+    """A code generator of Tilewright's own."""
+
+    options: type[CpuOptions]
+
+    def code_target(self, settings: Settings) -> Target:
+        """What generates the code."""
+        raise NotImplementedError
+
+    def hash(self) -> str:
+        """Everything of the machine and of the compiler that generated code depends on."""
+        settings = knobs.current()
+        target = self.code_target(settings)
+        text = f"{target.key()} {DEVICES.compiler_key(settings, target.name)}"
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def parse_options(self, options: Mapping[str, Any]) -> CpuOptions:
+        """The options that the target knows; others are for other targets."""
+        known = {field.name for field in fields(self.options)}
+        given = {name: value for name, value in options.items() if name in known and value is not None}
+        defaults = {"enable_fp_fusion": knobs.read("default_fp_fusion"), "debug": knobs.read("debug"),
+                    "default_dot_input_precision": knobs.read("f32_default") or CpuOptions.default_dot_input_precision}
+        return self.options(**{**defaults, **given})
+
+    def get_codegen_implementation(self, options: CpuOptions) -> dict[str, Any]:
+        """Functions that a code generator gives to the frontend; ours give none."""
+        return {}
+
+
+class CpuBackend(TargetBackend):
     """The CPU of this machine."""
+
+    options = CpuOptions
 
     @staticmethod
     def supports_target(target: GPUTarget) -> bool:
         return target.backend == "cpu"
 
-    def hash(self) -> str:
-        """Everything of the machine and of the compiler that generated code depends on."""
-        settings = knobs.snapshot()
-        text = f"{DEVICES.cpu(settings).key()} {DEVICES.compiler_key(settings)}"
-        return hashlib.sha256(text.encode()).hexdigest()
-
-    def parse_options(self, options: Mapping[str, Any]) -> CpuOptions:
-        """The options that the CPU knows; others are for other targets."""
-        known = {field.name for field in fields(CpuOptions)}
-        given = {name: value for name, value in options.items() if name in known and value is not None}
-        defaults = {"enable_fp_fusion": knobs.read("default_fp_fusion"), "debug": knobs.read("debug"),
-                    "default_dot_input_precision": knobs.read("f32_default") or CpuOptions.default_dot_input_precision}
-        return CpuOptions(**{**defaults, **given})
-
-    def get_codegen_implementation(self, options: CpuOptions) -> dict[str, Any]:
-        """Functions that a code generator gives to the frontend; the CPU has none."""
-        return {}
+    def code_target(self, settings: Settings) -> Target:
+        return DEVICES.cpu(settings)
 
 
-__all__ = ["BaseBackend", "CpuBackend", "CpuOptions", "GPUTarget"]
+class CudaBackend(TargetBackend):
+    """NVIDIA GPUs of the target's compute capability (`arch` 90, or "sm_90a"); no GPU is needed to compile."""
+
+    options = CudaOptions
+
+    @staticmethod
+    def supports_target(target: GPUTarget) -> bool:
+        return target.backend == "cuda"
+
+    def code_target(self, settings: Settings) -> Target:
+        return DEVICES.cuda_ahead(self.target.arch, settings)
+
+
+__all__ = ["BaseBackend", "CpuBackend", "CpuOptions", "CudaBackend", "CudaOptions", "GPUTarget", "TargetBackend"]

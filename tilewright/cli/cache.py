@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,6 +33,13 @@ class Kernel:
     @property
     def name(self) -> str:
         return self.record.fields["name"].decode()
+
+    @property
+    def machine(self) -> str:
+        """What the code is for: `cpu`, or a GPU's architecture."""
+        target = self.record.fields["target"].decode()
+        found = re.search(r"\bsm_\w+", self.parts.get("target", ""))
+        return found[0] if target == "nvidia" and found else target
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -83,7 +91,8 @@ def _list(folder: object, store: Store, kernels: Sequence[Kernel]) -> int:
     for kernel in kernels:
         arguments = ", ".join(f"{label.removeprefix('argument ')}: {text}" for label, text in kernel.parts.items()
                               if label.startswith("argument "))
-        _say(f"{kernel.name:<{width}}  {_moment(kernel.made)}  {_size(kernel.record.size):>9}  {arguments}")
+        _say(f"{kernel.name:<{width}}  {_moment(kernel.made)}  {_size(kernel.record.size):>9}  {kernel.machine:<7}  "
+             f"{arguments}")
     _say(f"{len(kernels)} kernel{'s' if len(kernels) != 1 else ''}, {_size(everything)} in {folder}")
     return 0
 

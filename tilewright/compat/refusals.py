@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-_NO_GPU = "it is of a GPU's code generator, and this version compiles for the CPU"
 _CASTS = "it is triton's own way to convert float8e4b15; write x.to(...)"
 _AMD = "AMD GPUs are out of Tilewright's scope"
 _INSIDE = "it is a part of triton's own compiler, which is made differently here"
@@ -40,7 +39,6 @@ _LISTS: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType({
     ),
     "triton.language.standard": ((_COMBINE, _INSIDE),),
     "triton.language.semantic": (("*", _INSIDE),),
-    "triton.language.target_info": (("*", _NO_GPU),),
     "triton.language.extra": (("is_pkg module module_finder module_from_spec module_name modules spec", _INSIDE),),
     "triton.language.extra.cuda": (("convert_custom_float8_sm70 convert_custom_float8_sm80", _CASTS),),
     "triton.language.extra.cuda.utils": (
@@ -69,23 +67,29 @@ _LISTS: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType({
     "triton.backends": (("DriverBase", _INSIDE),),
     "triton.backends.compiler": (("Language", _INSIDE),),
     "triton.backends.driver": (("*", _INSIDE),),
-    "triton.backends.nvidia.compiler": (("*", _NO_GPU),),
-    "triton.backends.nvidia.driver": (("*", _NO_GPU),),
+    "triton.backends.nvidia.compiler": (
+        ("get_ptxas get_ptxas_version", "the assembler is found by the knobs `ptxas` and `cuda_home`"),
+        ("min_dot_size", "tl.dot takes sizes of 1 and more"),
+        ("ptx_get_version sm_arch_from_capability", _INSIDE),),
+    "triton.backends.nvidia.driver": (
+        ("CudaLauncher CudaUtils ty_to_cpp", _NATIVE),
+        ("libcuda_dirs", "the driver's library is found as the dynamic linker finds it"),),
     "triton.testing": (("_summarize_statistics", _INSIDE),),
-    "triton.tools": (("LinearLayout", _NO_GPU),),
+    "triton.tools": (("LinearLayout", "layouts are made by functions of their own here: tilewright.layout"),),
     "triton.tools.build_extern": (("*", "it writes bindings of GPU libraries; tl.extra.libdevice has the functions"),),
     "triton.tools.compile": (("*", _AOT),),
     "triton.tools.link": (("*", _AOT),),
-    "triton.tools.disasm": (("*", _NO_GPU),),
-    "triton.tools.mxfp": (("*", _LATER),),
-    "triton.tools.ragged_tma": (("*", _NO_GPU),),
+    "triton.tools.disasm": (
+        ("parseCtrl processSassLines", "get_sass gives the disassembler's own text; there are no control codes"),),
+    "triton.tools.ragged_tma": (
+        ("*", "its descriptors reach outside of their tensors, which is an error here; use a mask"),),
     "triton.knobs": (
         ("BuildImpl ClassType CompilationListener CompileTimes Env F GetType InitHandleHook JITHook "
          "JITHookCompileInfo LaunchHook NvidiaTool PipelineStagesHook SetType autotuning_knobs base_knobs build_knobs "
          "cache_knobs compilation_knobs env env_base env_bool env_class env_int env_nvidia_tool env_opt_bool "
          "env_opt_str env_str env_str_callable_default knobs_type language_knobs nvidia_knobs proton_knobs "
          "redis_knobs refresh_knobs runtime_knobs setenv toenv", _KNOBS),
-        ("amd amd_knobs", _AMD), ("build", _NATIVE), ("nvidia", _NO_GPU), ("proton", _NO_GPU), ("redis", _CACHE)),
+        ("amd_knobs", _AMD)),
 })
 REFUSED: Mapping[str, Mapping[str, str]] = MappingProxyType({
     module: {name: reason for names, reason in lists for name in names.split()} for module, lists in _LISTS.items()})

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilewright.backends import backends
-from tilewright.backends.compiler import BaseBackend, CpuBackend, CpuOptions
+from tilewright.backends.compiler import BaseBackend, CpuOptions, TargetBackend
 from tilewright.compiler.compiled import CompiledKernel
 from tilewright.compiler.source import ASTSource
 from tilewright.frontend.dependencies import dependencies
@@ -22,25 +22,29 @@ from tilewright.runtime.devices import DEVICES
 from tilewright.runtime.driver import GPUTarget, driver
 
 
-def make_backend(target: GPUTarget) -> CpuBackend:
+def make_backend(target: GPUTarget) -> TargetBackend:
     """The code generator for `target`; ValueError says which targets there are."""
     for backend in backends.values():
-        if issubclass(backend.compiler, CpuBackend) and backend.compiler.supports_target(target):
+        if issubclass(backend.compiler, TargetBackend) and backend.compiler.supports_target(target):
             return backend.compiler(target)
     raise ValueError(f"no code generator for {target}; this version compiles for: {', '.join(backends)}")
 
 
 def compile(src: ASTSource, target: GPUTarget | None = None, options: Mapping[str, Any] | None = None,
             _env_vars: object = None) -> CompiledKernel:
-    """Machine code for `src`; the target is the machine's own if none is given."""
+    """Machine code for `src`; the target is the machine's own if none is given.
+
+    `GPUTarget("cuda", 90, 32)` needs no GPU.  ValueError for a target that there is no code generator for.
+    """
     if not isinstance(src, ASTSource):
         raise TypeError(f"compile takes an ASTSource, not {type(src).__name__}; a kernel's IR as a file is not taken")
     backend = make_backend(target or driver.default.get_current_target())
     parsed = backend.parse_options({**(options or {}), **src.parse_options()})
-    settings = knobs.snapshot()
+    settings = knobs.current()
+    code_target = backend.code_target(settings)
     values = [arg.value if isinstance(arg, ConstantArg) else None for arg in src.args().values()]
     build = Build(src.fn, Signature(src.args()), parsed.compiled_with(), dependencies(src.fn, values),
-                  DEVICES.cpu(settings), DEVICES.store(settings), lambda: DEVICES.compiler_key(settings),
+                  code_target, DEVICES.store(settings), lambda: DEVICES.compiler_key(settings, code_target.name),
                   reads=not settings["always_compile"], check=settings["check"])
     fast, safe = build.code(disjoint=True, wide=False), build.code(disjoint=False, wide=True)
     return CompiledKernel(src, parsed, backend, fast, safe, build.written)

@@ -13,17 +13,26 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.analysis.written import Written
-from tilewright.backends.compiler import BaseBackend, CpuOptions
+from tilewright.backends.compiler import CpuOptions, TargetBackend
 from tilewright.language.options import Arg, ConstantArg, RuntimeArg
 from tilewright.runtime import knobs
-from tilewright.runtime.arguments import Pointer, Readers
+from tilewright.runtime.arguments import CPU, Pointer, Readers
 from tilewright.runtime.devices import DEVICES
+from tilewright.runtime.driver import GPUTarget, driver
 from tilewright.runtime.grid import Grid, normalise
 from tilewright.runtime.launch import CompiledKernel as LaunchedKernel
-from tilewright.runtime.launch import check_on_host, check_writable, facts_of
-from tilewright.runtime.resources import KernelResources, fast_memory_of
+from tilewright.runtime.launch import (
+    Stages,
+    check_on_gpu,
+    check_on_host,
+    check_writable,
+    facts_of,
+    fast_memory,
+    taken_by,
+)
+from tilewright.runtime.resources import KernelResources
 from tilewright.runtime.specialize import pattern, type_text
-from tilewright.targets.base import CodeObject
+from tilewright.targets.base import CodeObject, Target
 
 if TYPE_CHECKING:
     from tilewright.compiler.source import ASTSource
@@ -31,6 +40,20 @@ if TYPE_CHECKING:
 
 class Taken(tuple[Any, ...]):
     """How a launch takes an argument: ("constant",), (type text, divided by 16) or ("tuple", *elements)."""
+
+
+class _Assembly(Stages):
+    """The stages of code for `target`; they can be pickled.  A CPU's machine code is `object`."""
+
+    def __init__(self, code: CodeObject, target: GPUTarget) -> None:
+        self._for = target
+        super().__init__(code, self._generator)
+        if target.backend == CPU:
+            self._texts["object"] = code.binary
+
+    def _generator(self) -> Target:
+        settings = knobs.current()
+        return DEVICES.cpu(settings) if self._for.backend == CPU else DEVICES.cuda_ahead(self._for.arch, settings)
 
 
 class _AlsoLaunched(type):
@@ -43,17 +66,19 @@ class _AlsoLaunched(type):
 class CompiledKernel(KernelResources, metaclass=_AlsoLaunched):
     """See the module's docstring.  `fast` and `safe` are the two versions of the code, see `compilation`."""
 
-    def __init__(self, src: ASTSource, options: CpuOptions, backend: BaseBackend, fast: CodeObject, safe: CodeObject,
+    def __init__(self, src: ASTSource, options: CpuOptions, backend: TargetBackend, fast: CodeObject, safe: CodeObject,
                  written: Written) -> None:
         self.src = src
         self.name = src.name
         self.hash = hashlib.sha256(f"{src.hash()} {options.hash()} {fast.name}".encode() + fast.binary).hexdigest()
-        self.asm: dict[str, str | bytes] = {**fast.texts, "object": fast.binary}
+        self.target = backend.target
+        self.asm = _Assembly(fast, backend.target)
         self.codes = (fast, safe)
         self.written = written
         args = src.args()
         self.taken = {name: _taken(arg) for name, arg in args.items()}
-        shared = fast_memory_of(max(code.metadata["scratch_bytes"] for code in self.codes))
+        shared = max(fast_memory(code) for code in self.codes)
+        self.n_regs, self.n_spills, self.n_max_threads = taken_by(fast)
         facts = {**vars(options), "name": self.name, "hash": self.hash, "shared": shared, "target": backend.target,
                  "cluster_dims": (1, 1, 1), "global_scratch_size": 0, "profile_scratch_size": 0, "launch_pdl": False,
                  "launch_cooperative_grid": False}
@@ -65,7 +90,8 @@ class CompiledKernel(KernelResources, metaclass=_AlsoLaunched):
     def _init_handles(self) -> None:
         """Load the code, if it is not loaded."""
         if self.module is None:
-            target = DEVICES.cpu(knobs.snapshot())
+            device = CPU if self.target.backend == CPU else f"cuda:{driver.active.get_current_device()}"
+            target = DEVICES.target(device, knobs.current())
             self.module = tuple(target.load(code) for code in self.codes)
             self.function = self.module[0]
 
@@ -95,7 +121,10 @@ class CompiledKernel(KernelResources, metaclass=_AlsoLaunched):
 
     def _launch(self, grid: Grid, args: Sequence[Any]) -> None:
         slots, names, pointers = self._split(args)
-        check_on_host(self.name, names, pointers)
+        if self.target.backend == CPU:
+            check_on_host(self.name, names, pointers)
+        else:
+            check_on_gpu(self.name, names, pointers)
         check_writable(self.name, names, pointers, self.written)
         facts = facts_of(pointers, self.written)
         loaded = self.module[0 if facts.disjoint and not facts.wide else 1]

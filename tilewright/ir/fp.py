@@ -25,8 +25,15 @@ _FORMATS: dict[str, tuple[int, int, float]] = {
     "f32": (24, -126, 3.4028234663852886e38),
     "f8e4m3": (4, -6, 448.0),
     "f8e5m2": (3, -14, 57344.0),
+    "f8e4m3fnuz": (4, -7, 240.0),
+    "f8e5m2fnuz": (3, -15, 57344.0),
+    "f8e4m3b15": (4, -14, 1.875),
 }
-_SATURATES = ("f8e4m3", "f8e5m2")
+_SATURATES = ("f8e4m3", "f8e5m2", "f8e4m3fnuz", "f8e5m2fnuz", "f8e4m3b15")
+# Without infinities and a negative zero, whose code 0x80 is the only NaN ("finite, NaN, unsigned zero" in MLIR); and
+# triton's own e4m3 of bias 15, all of whose codes are numbers: a NaN becomes the largest of them.
+_FNUZ = ("f8e4m3fnuz", "f8e5m2fnuz")
+_NANS = {"bf16": 0x7FC0, "f8e4m3": 0x7F, "f8e5m2": 0x7F, "f8e4m3fnuz": 0x80, "f8e5m2fnuz": 0x80, "f8e4m3b15": 0x7F}
 
 
 def decode(array: Array, t: Scalar) -> Array:
@@ -40,10 +47,34 @@ def decode(array: Array, t: Scalar) -> Array:
             return (array.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
         if t.name == "f8e5m2":
             return (array.astype(np.uint16) << np.uint16(8)).view(np.float16).astype(np.float64)
+        if t.name != "f8e4m3":
+            return _decode_by_scaling(array, t)
         half = ((array.astype(np.uint16) & np.uint16(0x80)) << np.uint16(8)) | (
             (array.astype(np.uint16) & np.uint16(0x7F)) << np.uint16(7))
         value = half.view(np.float16).astype(np.float64) * 256.0
         return np.where((array & np.uint8(0x7F)) == 0x7F, np.nan, value)
+
+
+def _place_in_f32(t: Scalar) -> tuple[int, float]:
+    """How far the code of an 8-bit format lies below its place in an f32, and the power of two between the values."""
+    bits, min_exponent, _ = _FORMATS[t.name]
+    return 24 - bits, 2.0 ** (126 + min_exponent)
+
+
+def _decode_by_scaling(array: Array, t: Scalar) -> Array:
+    """An 8-bit format by its bits in an f32's place, whose exponent has another bias: exact, denormals too."""
+    shift, scale = _place_in_f32(t)
+    size = ((array.astype(np.uint32) & np.uint32(0x7F)) << np.uint32(shift)).view(np.float32).astype(np.float64) * scale
+    value = np.where(array & np.uint8(0x80), -size, size)
+    return np.where(array == 0x80, np.nan, value) if t.name in _FNUZ else value
+
+
+def _encode_by_scaling(y: Array, t: Scalar) -> Array:
+    """The opposite, of numbers of the format."""
+    shift, scale = _place_in_f32(t)
+    bits = (np.abs(y) / scale).astype(np.float32).view(np.uint32) >> np.uint32(shift)
+    code = bits.astype(np.uint8) | np.where(np.signbit(y), np.uint8(0x80), np.uint8(0))
+    return np.where(y == 0, np.uint8(0), code) if t.name in _FNUZ else code
 
 
 def round_to(x: Array, t: Scalar, toward_zero: bool = False) -> Array:
@@ -78,7 +109,7 @@ def encode(x: Array, t: Scalar, toward_zero: bool = False) -> Array:
 def _canonical_nan(t: Scalar) -> Array:
     if t.name in ("f16", "f32", "f64"):
         return np.array(np.nan, storage_dtype(t))
-    return np.array({"bf16": 0x7FC0, "f8e4m3": 0x7F, "f8e5m2": 0x7F}[t.name], storage_dtype(t))
+    return np.array(_NANS[t.name], storage_dtype(t))
 
 
 def _encode_numbers(x: Array, t: Scalar, toward_zero: bool) -> Array:
@@ -94,6 +125,8 @@ def _encode_numbers(x: Array, t: Scalar, toward_zero: bool) -> Array:
         return (y.astype(np.float32).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
     if t.name == "f8e5m2":
         return (y.astype(np.float16).view(np.uint16) >> np.uint16(8)).astype(np.uint8)
+    if t.name != "f8e4m3":
+        return _encode_by_scaling(y, t)
     # e4m3 has the bias 7, f16 has 15: 2**-8 lines the exponents up, denormals too
     half = (y / 256.0).astype(np.float16).view(np.uint16)
     return (((half >> np.uint16(8)) & np.uint16(0x80)) | ((half & np.uint16(0x7FFF)) >> np.uint16(7))).astype(np.uint8)

@@ -26,6 +26,9 @@ _SCALARS: dict[str, tuple[str, int, str]] = {
     "i64": ("int", 64, "int64"),
     "f8e4m3": ("float", 8, "uint8"),
     "f8e5m2": ("float", 8, "uint8"),
+    "f8e4m3fnuz": ("float", 8, "uint8"),
+    "f8e5m2fnuz": ("float", 8, "uint8"),
+    "f8e4m3b15": ("float", 8, "uint8"),
     "f16": ("float", 16, "float16"),
     "bf16": ("float", 16, "uint16"),
     "f32": ("float", 32, "float32"),
@@ -111,6 +114,9 @@ Type = Scalar | Pointer | Tile
 I1, I8, I16, I32, I64 = (Scalar(n) for n in ("i1", "i8", "i16", "i32", "i64"))
 F16, BF16, F32, F64 = (Scalar(n) for n in ("f16", "bf16", "f32", "f64"))
 F8E4M3, F8E5M2 = Scalar("f8e4m3"), Scalar("f8e5m2")
+# Formats that are only stored, moved and converted: rows of arithmetic do not take them (`ops.rules.is_kind`).
+F8E4M3FNUZ, F8E5M2FNUZ, F8E4M3B15 = Scalar("f8e4m3fnuz"), Scalar("f8e5m2fnuz"), Scalar("f8e4m3b15")
+STORED_ONLY = frozenset({F8E4M3FNUZ, F8E5M2FNUZ, F8E4M3B15})
 ALL_SCALARS: tuple[Scalar, ...] = tuple(Scalar(n) for n in _SCALARS)
 
 

@@ -97,9 +97,9 @@ def _builder_among(values: Sequence[Any]) -> Builder | None:
     return None
 
 
-def builtin(function: Callable[..., Any]) -> Builtin:
-    """Make `function`, which takes `_builder` by keyword, a name of the language."""
-    return Builtin(function)
+def builtin(fn: Callable[..., Any]) -> Builtin:
+    """Make `fn`, which takes `_builder` by keyword, a name of the language."""
+    return Builtin(fn)
 
 
 class _Method:
@@ -127,6 +127,6 @@ def give_methods(cls: Any, members: Mapping[str, Builtin]) -> None:
         setattr(cls, name, _Method(member))
 
 
-def is_builtin(value: object) -> bool:
-    """Whether `value` is called with `.call(builder, args, kwargs)`."""
-    return isinstance(value, Builtin | BoundBuiltin)
+def is_builtin(fn: object) -> bool:
+    """Whether `fn` is called with `.call(builder, args, kwargs)`."""
+    return isinstance(fn, Builtin | BoundBuiltin)

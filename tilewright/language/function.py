@@ -321,6 +321,7 @@ class ConstexprFunction:
         self.__qualname__ = getattr(fn, "__qualname__", self.__name__)
         self.__module__ = getattr(fn, "__module__", __name__)
         self.__doc__ = fn.__doc__
+        self.__wrapped__ = fn       # whose signature `inspect` shows
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.fn(*map(unwrapped, args), **{k: unwrapped(v) for k, v in kwargs.items()})

@@ -111,6 +111,6 @@ __all__ = ["argmax", "argmin", "bitonic_merge", "cdiv", "cumprod", "cumsum", "fl
 
 
 @ConstexprFunction
-def _log2(n: int) -> int:
-    """The exponent of the greatest power of two up to `n`: libraries with sorts of their own take it from here."""
-    return n.bit_length() - 1
+def _log2(i: int) -> int:
+    """The exponent of the greatest power of two up to `i`: libraries with sorts of their own take it from here."""
+    return i.bit_length() - 1

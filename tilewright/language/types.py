@@ -18,13 +18,13 @@ from tilewright.language.errors import LanguageTypeError, LanguageValueError
 
 TRITON_MAX_TENSOR_NUMEL = 1048576   # elements of a tile, as in triton
 
-# name: (IR scalar or None, bits, explicit mantissa bits, exponent bias)
-_FLOATS: dict[str, tuple[ir.Scalar | None, int, int, int]] = {
-    "fp8e4b15": (None, 8, 3, 15),
+# name: (IR scalar, bits, explicit mantissa bits, exponent bias)
+_FLOATS: dict[str, tuple[ir.Scalar, int, int, int]] = {
+    "fp8e4b15": (ir.F8E4M3B15, 8, 3, 15),
     "fp8e4nv": (ir.F8E4M3, 8, 3, 7),
-    "fp8e4b8": (None, 8, 3, 8),
+    "fp8e4b8": (ir.F8E4M3FNUZ, 8, 3, 8),
     "fp8e5": (ir.F8E5M2, 8, 2, 15),
-    "fp8e5b16": (None, 8, 2, 16),
+    "fp8e5b16": (ir.F8E5M2FNUZ, 8, 2, 16),
     "fp16": (ir.F16, 16, 10, 15),
     "bf16": (ir.BF16, 16, 7, 127),
     "fp32": (ir.F32, 32, 23, 127),
@@ -228,25 +228,22 @@ class dtype(base_type):
         return False
 
     @staticmethod
-    def is_dtype(name: str) -> bool:
-        return name in dtype.SINT_TYPES + dtype.UINT_TYPES + dtype.FP_TYPES + dtype.OTHER_TYPES
+    def is_dtype(type_str: str) -> bool:
+        return type_str in dtype.SINT_TYPES + dtype.UINT_TYPES + dtype.FP_TYPES + dtype.OTHER_TYPES
 
     # -- as a value ------------------------------------------------------------------------------------------------
 
     def to_ir(self) -> ir.Scalar:
-        """The IR type; an error for a format that no engine has."""
+        """The IR type."""
         if self.name in _FLOATS:
-            found = _FLOATS[self.name][0]
-            if found is None:
-                raise LanguageTypeError(f"{self.name} is not supported by any target; use fp8e4nv or fp8e5")
-            return found
+            return _FLOATS[self.name][0]
         if self.is_void():
             raise LanguageTypeError("void has no values")
         return (_INTS | _UINTS)[self.name]
 
-    def with_element_ty(self, element: Any) -> Any:
+    def with_element_ty(self, element_ty: Any) -> Any:
         """This type's shape with another element: for a scalar, just the element."""
-        return element
+        return element_ty
 
     def mangle(self) -> str:
         """A short name for symbols: i32, u8, fp32."""
@@ -310,8 +307,8 @@ class pointer_type(base_type):
     def to_ir(self) -> ir.Pointer:
         return ir.Pointer(self.element_ty.to_ir(), self.const)
 
-    def with_element_ty(self, element: Any) -> Any:
-        return element
+    def with_element_ty(self, element_ty: Any) -> Any:
+        return element_ty
 
     def mangle(self) -> str:
         return f"P{self.element_ty.mangle()}"
@@ -360,8 +357,8 @@ class block_type(base_type):
     def get_block_shapes(self) -> tuple[int, ...]:
         return self.shape
 
-    def with_element_ty(self, element: Scalar) -> block_type:
-        return block_type(element, self.shape)
+    def with_element_ty(self, element_ty: Scalar) -> block_type:
+        return block_type(element_ty, self.shape)
 
     def __getattr__(self, name: str) -> Any:
         # x.type.is_fp16() and the like ask the element

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.ir.node import Block
+from tilewright.ir.ops import TABLE
 from tilewright.language import types
 from tilewright.language.builder import Builder
 from tilewright.language.constexpr import unwrap
@@ -19,11 +20,17 @@ from tilewright.language.tensor import tensor
 from tilewright.language.types import Scalar, ValueType, dtype, make_type, pointer_type, shape_of
 
 Shape = tuple[int, ...]
+_STORED_ONLY = frozenset({types.float8e4b8, types.float8e4b15, types.float8e5b16})
+_MOVES = frozenset({"select", "bitcast", "fp_ext", "fp_trunc"})
 
 
 def emit(builder: Builder, name: str, operands: Sequence[tensor], result: ValueType,
          attrs: Mapping[str, Any] | None = None, regions: Sequence[Block] = ()) -> tensor:
     """Do an op with one result, whose language type is `result`."""
+    for x in operands:
+        if x.type.scalar in _STORED_ONLY and name not in _MOVES and TABLE[name].elementwise:
+            raise LanguageTypeError(f"{x.dtype} is a format to store and convert, without arithmetic; compute in "
+                                    "x.to(tl.float32)")
     (handle,) = builder.emit(name, [x.handle for x in operands], attrs, regions)
     return tensor(handle, result, builder)
 

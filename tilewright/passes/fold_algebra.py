@@ -237,7 +237,8 @@ def _extend(fold: Folding, op: Op) -> Outcome:
 
 def _float_fits(a: Scalar, b: Scalar) -> bool:
     """Whether every number of format `a` is one of format `b`."""
-    sizes = {"f8e4m3": (4, 4), "f8e5m2": (3, 5), "f16": (11, 5), "bf16": (8, 8), "f32": (24, 8), "f64": (53, 11)}
+    sizes = {"f8e4m3": (4, 4), "f8e4m3fnuz": (4, 4), "f8e4m3b15": (4, 4), "f8e5m2": (3, 5), "f8e5m2fnuz": (3, 5),
+             "f16": (11, 5), "bf16": (8, 8), "f32": (24, 8), "f64": (53, 11)}
     (significand, exponent), (wider, longer) = sizes[a.name], sizes[b.name]
     return significand <= wider and exponent <= longer
 

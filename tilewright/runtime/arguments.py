@@ -51,8 +51,10 @@ ELEMENTS: Mapping[str, tuple[str, int]] = MappingProxyType({
     "uint8": ("u8", 1), "uint16": ("u16", 2), "uint32": ("u32", 4), "uint64": ("u64", 8),
     "float16": ("fp16", 2), "bfloat16": ("bf16", 2), "float32": ("fp32", 4), "float64": ("fp64", 8),
     "float8_e4m3fn": ("fp8e4nv", 1), "float8_e5m2": ("fp8e5", 1),
+    "float8_e4m3fnuz": ("fp8e4b8", 1), "float8_e5m2fnuz": ("fp8e5b16", 1),
     "fp16": ("fp16", 2), "bf16": ("bf16", 2), "fp32": ("fp32", 4), "fp64": ("fp64", 8),
-    "fp8e4nv": ("fp8e4nv", 1), "fp8e5": ("fp8e5", 1),
+    "fp8e4nv": ("fp8e4nv", 1), "fp8e5": ("fp8e5", 1), "fp8e4b8": ("fp8e4b8", 1), "fp8e5b16": ("fp8e5b16", 1),
+    "fp8e4b15": ("fp8e4b15", 1),
 })
 
 
@@ -65,7 +67,7 @@ def element_of_dtype(dtype: Any) -> tuple[str, int]:
     if name not in ELEMENTS:
         raise TypeError(f"elements of dtype {dtype} cannot be loaded by a kernel; there are "
                         "bool, int8 to int64, uint8 to uint64, float16, bfloat16, float32, float64, "
-                        "float8_e4m3fn, float8_e5m2")
+                        "float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz")
     return ELEMENTS[name]
 
 

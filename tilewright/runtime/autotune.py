@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.diagnostics import AutotunerError, CompileTimeAssertionFailure, OutOfResources
+from tilewright.diagnostics import AutotunerError, CompileTimeAssertionFailure, FewerStagesWarning, OutOfResources
 from tilewright.runtime import knobs
 from tilewright.runtime.arguments import CPU, Pointer, Readers
 from tilewright.runtime.bench import do_bench, prepared_times
@@ -33,6 +33,8 @@ from tilewright.targets.base import MemoryCopy
 
 QUANTILES = (0.5, 0.2, 0.8)
 Hook = Callable[..., Any]
+# what leaves a config out: it needs more than the device has, or does not want to be compiled
+_UNFIT = (OutOfResources, CompileTimeAssertionFailure, FewerStagesWarning)
 
 
 class Saved:
@@ -216,10 +218,20 @@ class Autotuner(KernelInterface):
                   grid: Any) -> CompiledKernel | None:
         """The kernel of a config; None if it cannot be built for lack of resources."""
         try:
-            made = self.fn.run(*args, grid=grid, warmup=True, **kwargs, **_set_by(config, kwargs))
-        except (OutOfResources, CompileTimeAssertionFailure):
+            made = self._warm(config, args, kwargs, grid)
+        except _UNFIT:
             return None
         return made if isinstance(made, CompiledKernel) else None
+
+    def _warm(self, config: Config, args: Sequence[Any], kwargs: Mapping[str, Any], grid: Any) -> Any:
+        """What is compiled for a config; raises one of `_UNFIT` if that needs more than the device has."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", FewerStagesWarning)
+            made = self.fn.run(*args, grid=grid, warmup=True, **kwargs, **_set_by(config, kwargs))
+        wanted = kwargs.get("num_stages", config.num_stages)
+        if isinstance(made, CompiledKernel) and made.metadata.num_stages < wanted:
+            raise FewerStagesWarning(f"{made.name}: num_stages={wanted} does not fit")      # compiled before the tuning
+        return made
 
     def _timed(self, config: Config, args: Sequence[Any], kwargs: Mapping[str, Any], named: Mapping[str, Any],
                grid: Any, saved: Saved) -> list[float]:
@@ -246,12 +258,13 @@ class Autotuner(KernelInterface):
             call()
 
         try:
+            self._warm(config, args, kwargs, grid)
             if self._given_bench is not None:
                 found = self._given_bench(prepared_call, quantiles=QUANTILES)
                 return [float(t) for t in found] if isinstance(found, Sequence) else [float(found)] * 3
             times = prepared_times(call, prepare, *self._times, on_gpu=saved.on_gpu)
             return [float(q) for q in np.quantile(times, QUANTILES)]
-        except (OutOfResources, CompileTimeAssertionFailure):
+        except _UNFIT:
             return [math.inf] * 3
 
     def _bench(self, *args: Any, config: Config, grid: Any, warmup: bool = False, **kwargs: Any) -> list[float]:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from tilewright.locks import NO_FORK, ForkSafeLock
 from tilewright.runtime.arguments import CPU
 from tilewright.runtime.cache import Store, warn
+from tilewright.runtime.driver import AHEAD
 from tilewright.runtime.fingerprint import compiler_key, llvm_version, processor
 from tilewright.targets.base import Target
 from tilewright.targets.cpu.target import CpuTarget
@@ -38,13 +39,21 @@ class Devices:
         return self._once(("cpu", *knobs), lambda: self._cpu(settings))
 
     def target(self, device: str, settings: Settings) -> Target:
-        """The target of a device: `cpu`, or `cuda:0` and so on for NVIDIA GPUs."""
+        """The target of a device: `cpu`, `cuda:0` and so on for NVIDIA GPUs, or `cuda:ahead:90` (`driver.AHEAD`)."""
+        if device.startswith(AHEAD):
+            return self.cuda_ahead(device.removeprefix(AHEAD), settings)
         return self.cpu(settings) if device == CPU else self.cuda(int(device.partition(":")[2] or 0), settings)
 
     def cuda(self, index: int, settings: Settings) -> Target:
         """The target of a GPU."""
         knobs = (settings["cuda_home"], settings["ptxas"], *_compiler_knobs(settings))
         return self._once(("cuda", index, *knobs), lambda: self._cuda(index, settings))
+
+    def cuda_ahead(self, arch: int | str, settings: Settings) -> Target:
+        """A target that compiles for GPUs of compute capability `arch`, and loads nothing.  ValueError if no code is
+        made for that."""
+        knobs = (settings["cuda_home"], settings["ptxas"], *_compiler_knobs(settings))
+        return self._once(("cuda ahead", arch, *knobs), lambda: self._nvidia(arch, None, settings))
 
     def store(self, settings: Settings) -> Store:
         """The disk cache."""
@@ -77,10 +86,14 @@ class Devices:
     def _cuda(self, index: int, settings: Settings) -> Target:
         with NO_FORK:
             from tilewright.targets.nvidia.driver.device import Device
-            from tilewright.targets.nvidia.target import NvidiaTarget
         device = Device(index)
+        return self._nvidia(device.capability, device, settings)
+
+    def _nvidia(self, arch: int | str, device: Any, settings: Settings) -> Target:
+        with NO_FORK:
+            from tilewright.targets.nvidia.target import NvidiaTarget
         compiler = LateCompiler(lambda: self.compiler(settings), self.store(settings))
-        return NvidiaTarget(device.capability, device=device, compiler=compiler, cuda_home=settings["cuda_home"],
+        return NvidiaTarget(arch, device=device, compiler=compiler, cuda_home=settings["cuda_home"],
                             ptxas=settings["ptxas"])
 
     def _compiler(self, settings: Settings) -> Compiler:

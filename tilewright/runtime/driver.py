@@ -27,6 +27,7 @@ from tilewright.runtime.bench import CACHE_BYTES, do_bench
 REGISTERS = 65536
 WARP_SIZE = 32
 DEFAULT_FAST_MEMORY = 1 << 20
+AHEAD = "cuda:ahead:"       # begins the name of a device that is only compiled for
 
 
 @dataclass(frozen=True)
@@ -170,6 +171,33 @@ class CudaDriver:
         cache.zero_()
 
 
+class CompileOnlyDriver(CudaDriver):
+    """A GPU that is not here: `kernel.warmup(...)` compiles for it, and launches are errors.
+
+    `driver.set_active(CompileOnlyDriver(GPUTarget("cuda", 90, 32)))` puts it in place.
+    """
+
+    def __init__(self, target: GPUTarget) -> None:
+        if target.backend != "cuda":
+            raise ValueError(f"code is compiled ahead for the backend 'cuda', not for {target.backend!r}")
+        super().__init__()
+        self._target = target
+
+    @classmethod
+    def is_active(cls) -> bool:
+        """It is nowhere until it is set."""
+        return False
+
+    def get_current_target(self) -> GPUTarget:
+        return self._target
+
+    def get_current_device(self) -> int:
+        return 0
+
+    def get_current_stream(self, device: int | None = None) -> int:
+        return 0
+
+
 def gpu(index: int) -> Any:
     """GPU number `index`; what it is asked is remembered."""
     if index not in _GPUS:
@@ -201,8 +229,11 @@ class DriverChoice:
         return self.default if self._set is None else self._set
 
     def device_name(self) -> str:
-        """The device that the active driver would launch on: `cpu`, or `cuda:0` and so on."""
+        """The device that the active driver would launch on: `cpu`, `cuda:0` and so on, or `cuda:ahead:90`, which is
+        not here."""
         active = self.active
+        if isinstance(active, CompileOnlyDriver):
+            return f"{AHEAD}{active.get_current_target().arch}"
         return f"cuda:{active.get_current_device()}" if isinstance(active, CudaDriver) else "cpu"
 
     def set_active(self, driver: Driver) -> None:

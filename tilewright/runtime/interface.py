@@ -12,11 +12,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Protocol
+from itertools import count
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from weakref import WeakValueDictionary
 
 from tilewright.diagnostics import cut_own_frames
 
-_MODULES = sys.modules      # asked at every launch
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+MODULES = sys.modules      # asked at every launch
+_NUMBERS = count()
 
 
 class GraphLauncher(Protocol):
@@ -27,7 +33,7 @@ class GraphLauncher(Protocol):
 
 def in_torch_graph() -> bool:
     """Whether Dynamo reads this (it takes the answer of torch as true); never true when Python runs it."""
-    torch = _MODULES["torch"] if "torch" in _MODULES else None      # noqa: SIM401 - Dynamo reads this form
+    torch = MODULES["torch"] if "torch" in MODULES else None      # noqa: SIM401 - Dynamo reads this form
     return torch is not None and bool(torch.compiler.is_dynamo_compiling())
 
 
@@ -39,9 +45,21 @@ def graph_test() -> Callable[[], bool]:
 
 
 class KernelInterface:
-    """A subclass defines `run(*args, grid, warmup, **kwargs)`; indexing with a grid gives the function to call."""
+    """A subclass defines `run(*args, grid, warmup, **kwargs)`; indexing with a grid gives the function to call.
+
+    `name_in_graphs` is a text of its own for each kernel: Dynamo takes texts for constants, and guards them, in every
+    version, other objects only in some.  `by_name_in_graphs` gives the kernel.
+    """
 
     launch_in_graph: ClassVar[GraphLauncher]        # set by the package's face, which knows what is above the runtime
+    by_name_in_graphs: ClassVar[WeakValueDictionary[str, KernelInterface]] = WeakValueDictionary()
+    name_in_graphs: str
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        self = super().__new__(cls)
+        self.name_in_graphs = f"kernel {next(_NUMBERS)}"
+        KernelInterface.by_name_in_graphs[self.name_in_graphs] = self
+        return self
 
     def run(self, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
         """Launch on `grid`, or compile only when `warmup` is true."""

@@ -31,7 +31,7 @@ from tilewright.runtime.described import DescribedFunction
 from tilewright.runtime.devices import DEVICES
 from tilewright.runtime.grid import Grid, normalise
 from tilewright.runtime.hooks import HOOKS, JitFunctionInfo, LazyDict
-from tilewright.runtime.interface import KernelInterface, graph_test
+from tilewright.runtime.interface import MODULES, KernelInterface, graph_test
 from tilewright.runtime.interpreted import InterpretedKernel
 from tilewright.runtime.launch import CompiledKernel, Facts, check_writable, device_of, facts_of, is_wide
 from tilewright.runtime.launch_options import NAMES, did_you_mean, is_checked, make_options, unknown_keyword
@@ -94,13 +94,19 @@ class JITFunction(DescribedFunction, KernelInterface):
         self._is_read = graph_test()        # asked at every launch; it seldom changes, since Dynamo guards it
         self.pre_run_hooks: list[Callable[..., Any]] = []
         self._bind: Callable[[JITFunction, Any], Callable[..., CompiledKernel | None]] = _bind_in_python
+        # CPython 3.11 reads attributes of an object twice as fast if its dict shares no keys with others of the class
+        self.__dict__ = {**self.__dict__}
 
     # -- launching --------------------------------------------------------------------------------------------------
 
     def __getitem__(self, grid: Any) -> Callable[..., CompiledKernel | None]:
-        if self._is_read():
-            return super().__getitem__(grid)
-        return self._bind(self, grid)
+        # As methods, CPython would look for these in the class first.
+        if "torch._dynamo" in MODULES:      # asking that costs half of what torch's own test does
+            is_read = self._is_read
+            if is_read():
+                return super().__getitem__(grid)
+        bind = self._bind
+        return bind(self, grid)
 
     def run(self, *args: Any, grid: Any, warmup: bool = False,
             **kwargs: Any) -> CompiledKernel | InterpretedKernel | None:

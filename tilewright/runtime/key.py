@@ -24,6 +24,8 @@ from tilewright.language.constexpr import constexpr
 from tilewright.language.function import ConstexprFunction, Param, SourceFunction
 from tilewright.language.options import Arg, ConstantArg, Options, RuntimeArg, Signature
 from tilewright.language.types import dtype, pointer_type
+from tilewright.runtime import target_info
+from tilewright.runtime.driver import driver
 from tilewright.runtime.specialize import type_text
 
 _PLAIN = (bool, int, str, bytes, complex, type(None), type(Ellipsis))
@@ -70,6 +72,8 @@ def kernel_parts(guards: Dependencies, signature: Signature, options: Options) -
     for read in guards.reads:
         parts.append(Part(f"{read.name} in {read.function}", describe.value(f"{read.function} reads {read.name}",
                                                                           read.value)))
+    if any(name in part.text for part in parts for name in target_info.ASKING):
+        parts.append(Part("active driver", str(driver.active.get_current_target())))
     return parts
 
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from tilewright.runtime.absent_knobs import ABSENT, AbsentKnobError
 from tilewright.runtime.hooks import CHAINS, HOOKS, SINGLES
 
 
@@ -42,6 +43,9 @@ TABLE: Mapping[str, Knob] = MappingProxyType({k.name: k for k in (
     Knob("default_fp_fusion", ("TILEWRIGHT_DEFAULT_FP_FUSION", "TRITON_DEFAULT_FP_FUSION"), bool, False, True,
          "Let a multiplication and an addition become one fma when a launch does not say `enable_fp_fusion=`.",
          "language.default_fp_fusion"),
+    Knob("force_disable_fp_fusion", ("TILEWRIGHT_FORCE_DISABLE_FP_FUSION", "TRITON_FORCE_DISABLE_FP_FUSION"), bool,
+         False, True, "Never let a multiplication and an addition become one fma, whatever a launch says.",
+         "language.force_disable_fp_fusion"),
     Knob("f32_default", ("TILEWRIGHT_F32_DEFAULT", "TRITON_F32_DEFAULT"), str, "", True,
          "Precision of float32 `tl.dot` that does not say `input_precision=` (ieee, tf32, tf32x3, bf16x3, bf16x6).",
          "language.fp32_default"),
@@ -83,11 +87,13 @@ TABLE: Mapping[str, Knob] = MappingProxyType({k.name: k for k in (
          "Folder of the disk cache, which has to be this user's own; empty means `tilewright` in `cache_home`.",
          "cache.dir"),
     Knob("cache_home", ("TILEWRIGHT_CACHE_HOME", "XDG_CACHE_HOME"), str, "", False,
-         "Folder for the caches of this user's programs; empty means `~/.cache`."),
+         "Folder for the caches of this user's programs; empty means `~/.cache`.",
+         "cache.home_dir"),
     Knob("cuda_home", ("TILEWRIGHT_CUDA_HOME", "CUDA_HOME", "CUDA_PATH"), str, "", False,
          "Folder of the CUDA toolkit, whose assemblers make code for NVIDIA GPUs; empty means /usr/local/cuda."),
     Knob("ptxas", ("TILEWRIGHT_PTXAS_PATH", "TRITON_PTXAS_PATH"), str, "", False,
-         "The assembler for NVIDIA GPUs; empty means what is found (nvJitLink's library, or ptxas)."),
+         "The assembler for NVIDIA GPUs; empty means what is found (nvJitLink's library, or ptxas).",
+         "nvidia.ptxas"),
     Knob("cache_size", ("TILEWRIGHT_CACHE_SIZE",), int, 1024, False,
          "Size of the disk cache in MiB; above it, what was used longest ago is removed."),
     Knob("print_autotuning", ("TILEWRIGHT_PRINT_AUTOTUNING", "TRITON_PRINT_AUTOTUNING"), bool, False, False,
@@ -156,6 +162,11 @@ def overrides() -> Mapping[str, Any]:
     return _overrides.get()
 
 
+def current() -> Mapping[str, Any]:
+    """All knobs, here and now."""
+    return MappingProxyType({**snapshot(), **overrides()})
+
+
 def overrides_variable() -> tuple[ContextVar[Mapping[str, Any]], Mapping[str, Any]]:
     """The variable that `overrides` reads, and its value when nothing is overridden, for native launchers."""
     return _overrides, _NOTHING
@@ -200,6 +211,15 @@ _HOOK_NAMES: Mapping[str, Mapping[str, str]] = {
 }
 
 
+def _fp_fusion_enabled(requested: bool | None = None) -> bool:
+    """Whether a launch that asks for `enable_fp_fusion=requested` has products and sums fused."""
+    wanted = read("default_fp_fusion") if requested is None else requested
+    return bool(wanted) and not read("force_disable_fp_fusion")
+
+
+_FUNCTIONS: Mapping[str, Any] = MappingProxyType({"language.fp_fusion_enabled": _fp_fusion_enabled})
+
+
 class Group:
     """Knobs under the names that triton has for them: `knobs.runtime.debug`.
 
@@ -213,6 +233,9 @@ class Group:
         self.__dict__["_name"], self.__dict__["_own"] = name, own
 
     def _knob(self, attribute: str) -> str:
+        reason = ABSENT.get(self._name, {}).get(attribute)
+        if reason is not None:
+            raise AbsentKnobError(f"knobs.{self._name}.{attribute} is not in Tilewright: {reason}")
         if attribute not in self._own:
             raise AttributeError(f"no knob {self._name}.{attribute}; there are "
                                  f"{', '.join(f'{self._name}.{a}' for a in self._own)}")
@@ -224,7 +247,10 @@ class Group:
 
     def __getattr__(self, attribute: str) -> Any:
         hook = self._hooks().get(attribute)
-        return read(self._knob(attribute)) if hook is None else HOOKS.get(hook)
+        if hook is not None:
+            return HOOKS.get(hook)
+        function = _FUNCTIONS.get(f"{self._name}.{attribute}")
+        return read(self._knob(attribute)) if function is None else function
 
     def __setattr__(self, attribute: str, value: Any) -> None:
         hook = self._hooks().get(attribute)
@@ -241,7 +267,18 @@ class Group:
             unassign(self._knob(attribute))
 
     def __dir__(self) -> list[str]:
-        return sorted((*self._own, *self._hooks(), "scope"))
+        return sorted((*self._own, *self._hooks(), "knobs", "reset", "scope"))
+
+    @property
+    def knobs(self) -> dict[str, Any]:
+        """The group's knobs and their values here and now."""
+        return {attribute: read(name) for attribute, name in self._own.items()}
+
+    def reset(self) -> Group:
+        """Let the environment count again for all knobs of the group; hooks stay."""
+        for name in self._own.values():
+            unassign(name)
+        return self
 
     @contextmanager
     def scope(self) -> Iterator[None]:
@@ -252,7 +289,8 @@ class Group:
 
 # `knobs.runtime`, `knobs.compilation`, ...
 GROUPS: Mapping[str, Group] = MappingProxyType({
-    name: Group(name) for name in dict.fromkeys(k.triton.partition(".")[0] for k in TABLE.values() if k.triton)})
+    name: Group(name)
+    for name in dict.fromkeys((*(k.triton.partition(".")[0] for k in TABLE.values() if k.triton), *ABSENT))})
 
 
 def __getattr__(name: str) -> Any:

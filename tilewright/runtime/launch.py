@@ -8,7 +8,7 @@ Tests: tests/runtime/test_launch.py.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, NoReturn
 
@@ -102,6 +102,13 @@ def check_on_host(kernel: str, names: Sequence[str], pointers: Pointers) -> None
                          "x.cpu()")
 
 
+def check_on_gpu(kernel: str, names: Sequence[str], pointers: Pointers) -> None:
+    """The error for tensors that are not in a GPU's memory."""
+    if pointers and not device_of(kernel, names, pointers).startswith(CUDA):
+        raise ValueError(f"{kernel}: the tensors are in the CPU's memory, and this was compiled for a GPU; pass "
+                         "x.cuda()")
+
+
 def _refuse_mixed(kernel: str, devices: Mapping[str, str]) -> NoReturn:
     where = ", ".join(f"{name!r} is on {device}" for device, name in devices.items())
     raise ValueError(f"{kernel}: the tensors of a launch are all on one device; {where}; "
@@ -158,10 +165,20 @@ class KernelMetadata:
         return str(knobs.read("version"))
 
 
-def _fast_memory(code: CodeObject) -> int:
+def fast_memory(code: CodeObject) -> int:
     """What `metadata.shared` says: shared memory of a program on a GPU, scratch on a CPU."""
     shared = code.metadata.get("shared")
     return fast_memory_of(code.metadata["scratch_bytes"]) if shared is None else int(shared)
+
+
+def taken_by(code: CodeObject, loaded: LoadedKernel | None = None) -> tuple[int, int, int]:
+    """Registers and spilled words of a thread, and the most threads of a program, as far as it is known: PTX has to be
+    loaded first."""
+    facts, usual = dict(code.metadata), KernelResources
+    if "registers" not in facts and loaded is not None and loaded.resources is not None:
+        facts |= {"registers": loaded.resources.registers, "local_bytes": loaded.resources.local_bytes}
+    return (facts.get("registers", usual.n_regs), facts.get("local_bytes", 4 * usual.n_spills) // 4,
+            facts.get("threads", usual.n_max_threads))
 
 
 def _backend(code: CodeObject) -> tuple[str, int | str]:
@@ -170,21 +187,28 @@ def _backend(code: CodeObject) -> tuple[str, int | str]:
     return ("cpu", "cpu") if capability is None else ("cuda", int(capability.rstrip("af")))
 
 
-class Stages(Mapping[str, str]):
-    """The stages of a kernel as texts; those that cost time are made when they are asked for."""
+class Stages(Mapping[str, str | bytes]):
+    """The stages of a kernel as texts, a cubin as bytes; those that cost time are made when they are asked for.
 
-    def __init__(self, code: CodeObject, target: Target) -> None:
+    The names are triton's as well as ours: `ttgir` is the laid-out IR.  `target()` is what generated the code.
+    """
+
+    def __init__(self, code: CodeObject, target: Callable[[], Target]) -> None:
         self._code = code
         self._target = target
-        self._texts = dict(code.texts)
+        self._texts: dict[str, str | bytes] = dict(code.texts)
+        if "laid-out" in code.texts:
+            self._texts["ttgir"] = code.texts["laid-out"]
+        if code.metadata.get("binary") == "cubin":
+            self._texts["cubin"] = code.binary
 
-    def __getitem__(self, name: str) -> str:
-        if name not in self._texts and name in self._target.listings:
-            self._texts[name] = self._target.listing(self._code, name)
+    def __getitem__(self, name: str) -> str | bytes:
+        if name not in self._texts:
+            self._texts[name] = self._target().listing(self._code, name)
         return self._texts[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys((*self._code.texts, *self._target.listings)))
+        return iter(dict.fromkeys((*self._texts, *self._target().listings)))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -198,19 +222,18 @@ class CompiledKernel(KernelResources):
         self.code = code
         self.device = device
         self.name = name
-        self.asm: Mapping[str, str] = Stages(code, target)
+        self.asm: Mapping[str, str | bytes] = Stages(code, lambda: target)
         self.facts = facts
         self.written = written
         names = specializer.slot_names(atoms)
         self.metadata = KernelMetadata(
-            name, code.target, options.num_warps, options.num_stages, options.num_ctas, options.maxnreg,
-            options.debug, options.enable_fp_fusion, _fast_memory(code),
+            name, code.target, options.num_warps, code.metadata.get("num_stages", options.num_stages),
+            options.num_ctas, options.maxnreg,
+            options.debug, options.enable_fp_fusion, fast_memory(code),
             tuple(names[i] for i in sorted(written.params)), code, *_backend(code))
-        self.n_regs = code.metadata.get("registers", self.n_regs)
-        self.n_spills = code.metadata.get("spill_bytes", self.n_spills)
-        self.n_max_threads = code.metadata.get("threads", self.n_max_threads)
         self._names = names
         self._loaded: LoadedKernel = target.load(code)
+        self.n_regs, self.n_spills, self.n_max_threads = taken_by(code, self._loaded)
         weakref.finalize(self, HOOKS.unloaded, code.name, code.binary).atexit = False
         self._specializer = specializer
         self._atoms = atoms

@@ -95,6 +95,8 @@ def make_options(kernel: str, given: Mapping[str, Any], debug: bool | None, sett
             extra.append((name, _frozen(value)))
         else:
             values[name] = bool(value) if name in ("debug", "sanitize_overflow", "enable_fp_fusion") else value
+    if settings["force_disable_fp_fusion"]:
+        values["enable_fp_fusion"] = False
     _check(kernel, "default_dot_input_precision", values.get("default_dot_input_precision", PRECISIONS[0]))
     return Options(**values, extra=tuple(sorted(extra)))
 

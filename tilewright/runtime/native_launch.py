@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from tilewright.frontend.dependencies import Dependencies
 from tilewright.language.function import Param, ParamKind
 from tilewright.runtime.specialize import Rule
-from tilewright.targets.cpu.host.records import WORD, Launcher, Shape, Spec
+from tilewright.targets.cpu.host.records import WORD, Bound, Launcher, Shape, Spec, Tag
 from tilewright.targets.cpu.host.records import Rule as RuleBits
 
 if TYPE_CHECKING:
@@ -78,6 +78,9 @@ class NativeLauncher:
     def __del__(self) -> None:
         spare = self._state[Launcher.FREE // WORD]      # a bound launcher's memory, kept for the next
         if spare:
+            grid = ctypes.c_void_p.from_address(spare + Bound.GRID).value
+            if grid:
+                ctypes.pythonapi.Py_DecRef(ctypes.c_void_p(grid))
             ctypes.pythonapi.PyObject_Free(ctypes.c_void_p(spare))
             ctypes.pythonapi.Py_DecRef(ctypes.py_object(self._launchers.bound_type))
         meta = self._state[Launcher.META // WORD]
@@ -136,13 +139,12 @@ class NativeLauncher:
 
     def _new_spec(self, content: Sequence[int], entry: Any, atoms: Sequence[Any], constants: Sequence[Any]) -> Learned:
         guards = _guards(entry.guards)
-        written = words(_written(atoms, entry.written.params, len(content) // 2))
         head = [0] * (Spec.KEY // WORD)
         head[Spec.OPTIONS // WORD] = content[0]
         head[Spec.GUARDS // WORD] = ctypes.addressof(guards)
         head[Spec.ANYTHING // WORD] = int(entry.written.anything)
-        head[Spec.WRITTEN // WORD] = ctypes.addressof(written)
-        return Learned(words([*head, *content[1:]]), entry, [guards, written, *constants])
+        head[Spec.WRITTEN // WORD] = _written(atoms, entry.written.params, content[1::2])
+        return Learned(words([*head, *content[1:]]), entry, [guards, *constants])
 
     def _link(self) -> None:
         """Chain the specialisations, the latest first."""
@@ -175,14 +177,16 @@ def _guards(guards: Dependencies) -> Words:
     return words(flat)
 
 
-def _written(atoms: Sequence[Any], written: frozenset[int], count: int) -> list[int]:
-    """1 for each value whose slot is written, 0 for the others."""
-    flags, slot = [0] * count, 0
-    for k, atom in enumerate(atoms):
+def _written(atoms: Sequence[Any], written: frozenset[int], tags: Sequence[int]) -> int:
+    """A bit for each tensor, in order: 1 if its slot is written.  `tags` are the first key words of the values."""
+    flags, slot, tensors = 0, 0, 0
+    for atom, tag in zip(atoms, tags, strict=False):        # options stand behind the parameters
+        is_tensor = bool(tag & Tag.TENSOR)
         if isinstance(atom, str):
-            flags[k] = int(slot in written)
+            flags |= int(is_tensor and slot in written) << tensors
             slot += 1
-    return flags
+        tensors += is_tensor
+    return ctypes.c_int64(flags).value
 
 
 def _fail(compiled: CompiledKernel, frame: int, x: int, y: int, z: int) -> NoReturn:

@@ -56,6 +56,12 @@ class LoadedKernel(ABC):
 
     record: int = 0
 
+    @property
+    def resources(self) -> Any:
+        """What only the loader of the code knows: `registers` and `local_bytes` of a thread; None where there is no
+        such thing."""
+        return None
+
     def make_launchable(self, native: NativeCode) -> None:      # noqa: B027  (a record may be complete at once)
         """Fill in what the record lacks, before a native launcher is given it."""
 

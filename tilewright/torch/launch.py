@@ -19,9 +19,11 @@ import torch
 from torch.fx.experimental.symbolic_shapes import guard_scalar
 
 from tilewright.language.constexpr import constexpr
+from tilewright.language.types import dtype
 from tilewright.runtime.autotune import Autotuner
 from tilewright.runtime.descriptor import TensorDescriptor
 from tilewright.runtime.heuristics import Heuristics
+from tilewright.runtime.interface import KernelInterface
 from tilewright.runtime.reinterpret import TensorWrapper
 from tilewright.torch.operators import operator_of, parameters_of
 
@@ -30,10 +32,10 @@ Form = tuple[Any, ...]
 
 def launch(kernel: Any, grid: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     """Put the operator for `kernel[grid](*args, **kwargs)` into the graph."""
-    names, static, variadic, defaults = parameters_of(kernel)
+    names, static, variadic, defaults = parameters_of(kernel.name_in_graphs)
     given = _by_name(names, variadic, args, kwargs)
     leaves: list[Any] = []
-    constants: list[Any] = []
+    constants: list[tuple[str, Any]] = []
     args_form = tuple([_form(value, names[i] in static if i < len(names) else False, leaves, constants)
                        for i, value in enumerate(args)])
     kwargs_form = tuple([(name, _form(value, name not in names or name in static, leaves, constants))
@@ -42,7 +44,8 @@ def launch(kernel: Any, grid: Any, args: Sequence[Any], kwargs: Mapping[str, Any
     for choice in _choices(kernel, given, grid, {}):
         choices.append(tuple([(name, _form(value, True, leaves, constants)) for name, value in choice.items()]))
         sizes.extend(_sizes(grid, {**dict(defaults), **given, **choice}))
-    name = operator_of(kernel, args_form, kwargs_form, tuple(choices), *constants)
+    kinds, values = tuple([kind for kind, _ in constants]), [value for _, value in constants]
+    name = operator_of(kernel.name_in_graphs, args_form, kwargs_form, tuple(choices), kinds, *values)
     getattr(torch.ops.tilewright, name)(*leaves, sizes)
 
 
@@ -78,21 +81,18 @@ def _sizes(grid: Any, bound: dict[str, Any]) -> list[Any]:
     return [*sizes, *[1] * (3 - len(sizes))]
 
 
-def _form(value: Any, static: bool, leaves: list[Any], constants: list[Any]) -> Form:
+def _form(value: Any, static: bool, leaves: list[Any], constants: list[tuple[str, Any]]) -> Form:
     """The form of `value`, whose parts are appended to `leaves` or, if they are fixed in the code, to `constants`."""
     if isinstance(value, torch.Tensor):
         return ("tensor", _place(value, leaves), value.dtype)
     if isinstance(value, tuple):
-        constants.append(type(value))
-        cls = len(constants) - 1
+        cls = _constant(type(value), constants)
         return ("tuple", cls, tuple([_form(item, static, leaves, constants) for item in value]))
     if isinstance(value, TensorWrapper):
-        constants.append(value.dtype)
-        place = len(constants) - 1
+        place = _constant(value.dtype, constants)
         return ("reinterpreted", _form(value.base, static, leaves, constants), place)
     if isinstance(value, TensorDescriptor):
-        constants.append((tuple(value.block_shape), value.padding, value.round_f32_to_tf32))
-        place = len(constants) - 1
+        place = _constant((tuple(value.block_shape), value.padding, value.round_f32_to_tf32), constants)
         sizes = tuple([_form(size, False, leaves, constants) for size in value.shape])
         strides = tuple([_form(stride, False, leaves, constants) for stride in value.strides[:-1]])     # the last is 1
         return ("descriptor", _form(value.base, False, leaves, constants), sizes, strides, place)
@@ -101,8 +101,18 @@ def _form(value: Any, static: bool, leaves: list[Any], constants: list[Any]) -> 
             leaves.append(value)
             return ("int" if isinstance(value, int) else "float", len(leaves) - 1)
         value = guard_scalar(value)         # what the code depends on; another value, another graph
-    constants.append(value.value if isinstance(value, constexpr) else value)
-    return ("constant", len(constants) - 1)
+    return ("constant", _constant(value.value if isinstance(value, constexpr) else value, constants))
+
+
+def _constant(value: Any, constants: list[tuple[str, Any]]) -> int:
+    """The number of `value` among the constants; kernels and types go there by name (see `KernelInterface`)."""
+    if isinstance(value, KernelInterface):
+        constants.append(("kernel", value.name_in_graphs))
+    elif isinstance(value, dtype):
+        constants.append(("type", value.name))
+    else:
+        constants.append(("plain", value))
+    return len(constants) - 1
 
 
 def _place(tensor: Any, leaves: list[Any]) -> int:

@@ -26,10 +26,12 @@ import torch
 
 from tilewright.computed import computed
 from tilewright.language.function import ParamKind
+from tilewright.language.types import dtype
 from tilewright.locks import ForkSafeLock
 from tilewright.runtime.arguments import MockTensor
 from tilewright.runtime.autotune import Autotuner
 from tilewright.runtime.descriptor import TensorDescriptor
+from tilewright.runtime.interface import KernelInterface
 from tilewright.runtime.jit import JITFunction
 from tilewright.runtime.launch import CompiledKernel
 from tilewright.runtime.reinterpret import TensorWrapper
@@ -81,7 +83,7 @@ class Plan:
 
     def forms(self) -> Iterator[tuple[str, Form]]:
         """The forms of the leaves, with the name of the parameter that each belongs to, in the order of the leaves."""
-        names = parameters_of(self.kernel)[0]
+        names = parameters(self.kernel)[0]
         named = [(names[min(i, len(names) - 1)], form) for i, form in enumerate(self.args)]
         found: dict[int, tuple[str, Form]] = {}
         for name, form in (*named, *self.kwargs):
@@ -274,7 +276,7 @@ def _reset_by(kernel: Any) -> Iterator[str]:
         yield from tuner.reset_to_zero
 
 
-def _parameters_of(kernel: Any) -> tuple[tuple[str, ...], tuple[str, ...], str, tuple[tuple[str, Any], ...]]:
+def parameters(kernel: Any) -> tuple[tuple[str, ...], tuple[str, ...], str, tuple[tuple[str, Any], ...]]:
     """Names of the parameters, those with compile-time values, the name of the variadic one, and the defaults."""
     params = base_of(kernel).params
     variadic = [p.name for p in params if p.kind is ParamKind.VARIADIC]
@@ -282,13 +284,19 @@ def _parameters_of(kernel: Any) -> tuple[tuple[str, ...], tuple[str, ...], str, 
             variadic[0] if variadic else "", tuple((p.name, p.default) for p in params if p.has_default))
 
 
-def _operator_of(kernel: Any, args: tuple[Form, ...], kwargs: tuple[tuple[str, Form], ...],
-                 choices: tuple[tuple[tuple[str, Form], ...], ...], *constants: Any) -> str:
-    """The name of the operator for a launch."""
-    return OPERATORS.name_of(Plan(kernel, args, kwargs, choices, constants))
+def _parameters_of(name: str) -> tuple[tuple[str, ...], tuple[str, ...], str, tuple[tuple[str, Any], ...]]:
+    return parameters(KernelInterface.by_name_in_graphs[name])
+
+
+def _operator_of(name: str, args: tuple[Form, ...], kwargs: tuple[tuple[str, Form], ...],
+                 choices: tuple[tuple[tuple[str, Form], ...], ...], kinds: tuple[str, ...], *constants: Any) -> str:
+    """The name of the operator for a launch; the kernel, and constants of the kinds `kernel` and `type`, are names."""
+    objects = {"plain": lambda value: value, "kernel": KernelInterface.by_name_in_graphs.__getitem__, "type": dtype}
+    values = tuple(objects[kind](value) for kind, value in zip(kinds, constants, strict=True))
+    return OPERATORS.name_of(Plan(KernelInterface.by_name_in_graphs[name], args, kwargs, choices, values))
 
 
 OPERATORS = Operators()         # torch has one table of operators for the process
-# Dynamo calls these while it compiles and takes what they return for constants; it guards their `kernel` by identity.
+# Dynamo calls these while it compiles and takes what they return for constants; it guards the kernel by its name.
 parameters_of = torch.compiler.assume_constant_result(_parameters_of)
 operator_of = torch.compiler.assume_constant_result(_operator_of)

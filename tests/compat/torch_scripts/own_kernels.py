@@ -1,12 +1,16 @@
-"""Kernels that torch's Inductor writes itself, compiled for the CPU under the alias, in a worker process too.
+"""Kernels that torch's Inductor writes itself, compiled under the alias, in a worker process too.
 
+The argument is a device; the CPU without.
 Run by tests/compat/test_torch_compile.py; prints a line for each check.
 """
+
+import sys
 
 import torch
 import torch._inductor.config as config
 from torch._inductor.async_compile import AsyncCompile
 
+torch.set_default_device(sys.argv[1] if len(sys.argv) > 1 else "cpu")
 config.cpu_backend = "triton"
 FUNCTIONS = {
     "softmax": lambda x: torch.softmax(x.sin(), -1),

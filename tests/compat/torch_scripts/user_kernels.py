@@ -1,15 +1,17 @@
 """User kernels in functions that torch compiles, under the alias: torch recognises them and asks for what they write.
 
-Run by tests/compat/test_torch_compile.py; prints a line for each check.
+Run by tests/compat/test_torch_compile.py; prints a line for each check.  The argument is a device; the CPU without.
 """
 
 import logging
+import sys
 
 import torch
 import triton
 import triton.language as tl
 from triton.language import load, store
 
+torch.set_default_device(sys.argv[1] if len(sys.argv) > 1 else "cpu")
 messages: list[str] = []
 
 

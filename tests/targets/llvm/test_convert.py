@@ -10,7 +10,8 @@ from tilewright.ir.ops.table import Call
 from tilewright.ir.types import F32, F64, I1, I8, Scalar, storage_dtype
 from tilewright.targets.llvm import convert
 
-FLOATS = [Scalar(n) for n in ("f8e4m3", "f8e5m2", "f16", "bf16", "f32", "f64")]
+STORED = ("f8e4m3fnuz", "f8e5m2fnuz", "f8e4m3b15")
+FLOATS = [Scalar(n) for n in ("f8e4m3", "f8e5m2", *STORED, "f16", "bf16", "f32", "f64")]
 INTS = [Scalar(n) for n in ("i8", "i16", "i32", "i64")]
 machines = pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
 
@@ -34,7 +35,7 @@ def patterns(t):
 def near_ties(dtype):
     """Each f16, bf16 and fp8 number, the midpoints between neighbours, and what lies next to both."""
     found = []
-    for name in ("f16", "bf16", "f8e4m3", "f8e5m2"):
+    for name in ("f16", "bf16", "f8e4m3", "f8e5m2", *STORED):
         t = Scalar(name)
         numbers = fp.decode(patterns(t), t)
         numbers = np.unique(numbers[np.isfinite(numbers)])

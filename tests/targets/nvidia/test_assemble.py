@@ -82,3 +82,7 @@ def test_logs_of_both():
     assert assemble.read_log(ptxas) == assemble.Report(42, 12, 8, ("C7508",))
     assert assemble.read_log(library) == assemble.Report(26, 0, 0, ())
     assert assemble.read_log("") == assemble.Report()
+    called = ("ptxas info : Function properties for f\n 4 bytes stack frame, 8 bytes spill stores, 0 bytes spill\n"
+              "ptxas info : Function properties for k\n 80 bytes stack frame, 0 bytes spill stores, 0 bytes spill\n"
+              "ptxas info    : Used 54 registers, used 1 barriers\n")
+    assert assemble.read_log(called) == assemble.Report(54, 8, 80, ())

@@ -5,16 +5,12 @@ import json
 import numpy as np
 import pytest
 
-import tilewright as triton
-import tilewright.language as tl
 from tests.targets.nvidia.harness import compiled, tile_ir
 from tests.targets.nvidia.test_passes import CASES, add
-from tilewright.diagnostics import CompilationError
 from tilewright.language.options import Options
 from tilewright.targets.nvidia import NvidiaTarget
 from tilewright.targets.nvidia.assemble import find_assembler, find_tool
 from tilewright.targets.nvidia.capability import capability
-from tilewright.targets.nvidia.resources import OutOfResources
 
 needs_ptxas = pytest.mark.skipif(find_assembler() is None, reason="no ptxas on this machine")
 
@@ -70,24 +66,3 @@ def test_sass():
     target = NvidiaTarget(90)
     text = target.listing(target.compile(vector_add(), Options()), "sass")
     assert "LDG.E" in text and "STG.E" in text
-
-
-@triton.jit
-def transposes(x, out, N: tl.constexpr):
-    i = tl.arange(0, N)
-    tl.store(out + i[:, None] * N + i[None, :], tl.trans(tl.load(x + i[:, None] * N + i[None, :])))
-
-
-def test_shared_memory_beyond_the_limit():
-    module = tile_ir(transposes, np.zeros(1, np.float64), np.zeros(1, np.float64), N=256)
-    with pytest.raises(OutOfResources, match="shared memory, Required: 524288, Hardware limit: 232448") as caught:
-        compiled(module, num_warps=8)
-    assert caught.value.required > caught.value.limit == 227 << 10
-
-
-@pytest.mark.parametrize("options, text", [(Options(num_warps=3), "num_warps is a power of two"),
-                                           (Options(num_warps=64), "num_warps is a power of two"),
-                                           (Options(num_ctas=2), "num_ctas=2")])
-def test_options_that_are_refused(options, text):
-    with pytest.raises(CompilationError, match=text):
-        NvidiaTarget(90, assemble=False).compile(vector_add(), options)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.ir.ops.attributes import Rmw, Scope, Sem
-from tilewright.ir.ops.rules import require
+from tilewright.ir.ops.rules import is_kind, require
 from tilewright.ir.ops.table import TABLE, Array, Attribute, Call, Effect, Operand, OpRow
 from tilewright.ir.types import I1, Pointer, Scalar, Type, element_of, with_element
 
@@ -43,7 +43,8 @@ def _check(types: Sequence[Type], values: int, attrs: Attrs) -> Scalar:
 
 def _infer_rmw(types: Sequence[Type], attrs: Attrs, regions: Sequence[Block]) -> tuple[Type, ...]:
     element, kind = _check(types, 1, attrs), attrs["kind"]
-    require(kind.on_floats in (None, element.is_float), f"no atomic {kind.value} of {element}")
+    require(kind.on_floats is None or is_kind(element, "float" if kind.on_floats else "int"),
+            f"no atomic {kind.value} of {element}")
     return (types[1],)
 
 

@@ -70,9 +70,9 @@ def _narrows(a: Element, b: Element) -> bool:
     return a != b and a.bits >= b.bits
 
 
-_cast("fp_ext", "float", "float", _fp_convert, "exact widening", "IEEE 754-2019 5.4.2",
+_cast("fp_ext", "format", "format", _fp_convert, "exact widening", "IEEE 754-2019 5.4.2",
       lambda a, b: a.bits < b.bits)
-_cast("fp_trunc", "float", "float", _fp_convert, "narrowing (or between formats of one width), rounded",
+_cast("fp_trunc", "format", "format", _fp_convert, "narrowing (or between formats of one width), rounded",
       "IEEE 754-2019 5.4.2; PTX ISA cvt.satfinite for fp8", _narrows,
       extra=(Attribute("rounding", Rounding, Rounding.RTNE, required=False),))
 

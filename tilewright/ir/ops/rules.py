@@ -9,7 +9,7 @@ import numpy as np
 
 from tilewright.ir import fp
 from tilewright.ir.ops.table import Array, Call, InferRule, RefRule, TypeRuleError
-from tilewright.ir.types import I1, Element, Pointer, Scalar, Type, element_of, shape_of, with_element
+from tilewright.ir.types import I1, STORED_ONLY, Element, Pointer, Scalar, Type, element_of, shape_of, with_element
 
 if TYPE_CHECKING:
     from tilewright.ir.node import Block
@@ -22,7 +22,10 @@ def require(condition: bool, message: str) -> None:
 
 
 def is_kind(element: Element, kind: str) -> bool:
-    """Whether `element` belongs to a kind: int (with i1), wide_int (without), float, i1, ptr, scalar, any."""
+    """Whether `element` belongs to a kind: int (with i1), wide_int (without), float, i1, ptr, scalar, any.
+
+    `float` is what has arithmetic, `format` all floats, also those that are only stored.
+    """
     if kind == "any":
         return True
     if isinstance(element, Pointer):
@@ -31,7 +34,9 @@ def is_kind(element: Element, kind: str) -> bool:
         return element == I1
     if kind == "wide_int":
         return element.is_int and element != I1
-    return kind == "scalar" or (kind == "int" and element.is_int) or (kind == "float" and element.is_float)
+    if kind == "float":
+        return element.is_float and element not in STORED_ONLY
+    return kind == "scalar" or (kind == "int" and element.is_int) or (kind == "format" and element.is_float)
 
 
 def same_types(types: Sequence[Type], kind: str) -> Type:

@@ -279,7 +279,8 @@ def _table() -> dict[str, Builtin]:
     for add in (_add_elementary, _add_directed, _add_conversions, _add_parts_of_floats, _add_integers, _add_norms,
                 _add_special):
         add(names)
-    names.table["abs"] = tl_math.abs
+    names.add("abs", 1, "|x|; NaN and -0 lose their sign.", lambda x: tl_math.abs.call(x.builder, (x,)),
+              (*_SIGNED, *_FLOATS))
     return names.table
 
 

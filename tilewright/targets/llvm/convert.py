@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tilewright.ir.types import F16, Element, Pointer, Scalar
+from tilewright.ir.types import F16, STORED_ONLY, Element, Pointer, Scalar
 from tilewright.targets.llvm.text import FunctionWriter
 from tilewright.targets.llvm.types import Type, Value, constant
 
-_REGISTERS = {"f8e4m3": "i8", "f8e5m2": "i8", "bf16": "i16", "f16": "half", "f32": "float", "f64": "double"}
+_REGISTERS = {"f8e4m3": "i8", "f8e5m2": "i8", "f8e4m3fnuz": "i8", "f8e5m2fnuz": "i8", "f8e4m3b15": "i8",
+              "bf16": "i16", "f16": "half", "f32": "float", "f64": "double"}
 
 
 def register_type(element: Element, lanes: int = 0) -> Type:
@@ -46,12 +47,16 @@ class _Format(NamedTuple):
     overflow: int         # code for what rounds beyond it
     infinity: int         # code for infinity
     nan: int
+    negative_zero: bool = True
 
 
 _FORMATS = {
     "f16": _Format(16, 10, -14, 0x7BFF, 0x7C00, 0x7C00, 0x7E00),
     "f8e4m3": _Format(8, 3, -6, 0x7E, 0x7E, 0x7E, 0x7F),
     "f8e5m2": _Format(8, 2, -14, 0x7B, 0x7B, 0x7B, 0x7F),
+    "f8e4m3fnuz": _Format(8, 3, -7, 0x7F, 0x7F, 0x7F, 0x80, negative_zero=False),
+    "f8e5m2fnuz": _Format(8, 2, -15, 0x7F, 0x7F, 0x7F, 0x80, negative_zero=False),
+    "f8e4m3b15": _Format(8, 3, -14, 0x7F, 0x7F, 0x7F, 0x7F),
 }
 
 
@@ -76,7 +81,20 @@ def widen(f: FunctionWriter, x: Value, source: Scalar) -> Value:
         return _from_half(f, f.op("shl", wide, constant(wide.type, 8)))
     if source.name == "f8e4m3":
         return _from_e4m3(f, x)
-    return x
+    return _from_stored_only(f, x, _FORMATS[source.name]) if source in STORED_ONLY else x
+
+
+def _from_stored_only(f: FunctionWriter, x: Value, form: _Format) -> Value:
+    """The code's bits in a float's place, times the power of two between the biases, which is exact."""
+    wide = f.cast("zext", x, x.type.of("i32"))
+    t, single = wide.type, x.type.of("float")
+    placed = f.op("shl", f.op("and", wide, constant(t, 0x7F)), constant(t, 23 - form.mantissa))
+    size = f.op("fmul", f.bitcast(placed, single), constant(single, 2.0 ** (126 + form.min_exponent)))
+    sign = f.op("shl", f.op("and", wide, constant(t, 0x80)), constant(t, 24))
+    value = f.bitcast(f.op("or", f.bitcast(size, t), sign), single)
+    if form.negative_zero:
+        return value
+    return f.select(f.icmp("eq", wide, constant(t, 0x80)), constant(single, float("nan")), value)
 
 
 def _from_half(f: FunctionWriter, bits: Value) -> Value:
@@ -171,6 +189,8 @@ def _encode(f: FunctionWriter, x: Value, form: _Format, toward_zero: bool) -> Va
     if form.infinity != form.largest and toward_zero:
         code = f.select(f.icmp("eq", magnitude, constant(t, 0x7F800000)), constant(t, form.infinity), code)
     sign = f.op("lshr", f.op("and", bits, constant(t, 1 << 31)), constant(t, 32 - form.bits))
+    if not form.negative_zero:
+        sign = f.select(f.icmp("eq", code, constant(t, 0)), constant(t, 0), sign)
     code = f.select(f.fcmp("uno", x, x), constant(t, form.nan), f.op("or", code, sign))
     return f.cast("trunc", code, t.of(f"i{form.bits}"))
 

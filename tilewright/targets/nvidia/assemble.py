@@ -111,10 +111,12 @@ class Report:
 
 
 def read_log(log: str) -> Report:
-    """What the report of `ptxas -v` says of registers, spills, the stack frame, and its advisories."""
-    def number(pattern: str) -> int:
-        found = re.search(pattern, log)
-        return int(found[1]) if found else 0
+    """What the report of `ptxas -v` says of registers, spills, the stack frame, and its advisories.
 
-    return Report(number(r"Used (\d+) registers"), number(r"(\d+) bytes spill stores"),
-                  number(r"(\d+) bytes stack frame"), tuple(dict.fromkeys(re.findall(r"\bC75\d\d\b", log))))
+    The functions that a kernel calls have lines of their own, in any order.
+    """
+    def numbers(pattern: str) -> list[int]:
+        return [0, *map(int, re.findall(pattern, log))]
+
+    return Report(max(numbers(r"Used (\d+) registers")), sum(numbers(r"(\d+) bytes spill stores")),
+                  max(numbers(r"(\d+) bytes stack frame")), tuple(dict.fromkeys(re.findall(r"\bC75\d\d\b", log))))

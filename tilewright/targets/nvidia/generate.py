@@ -39,6 +39,7 @@ from tilewright.targets.nvidia import (
 from tilewright.targets.nvidia.capability import Capability
 from tilewright.targets.nvidia.elementwise import bind_wide, elementwise
 from tilewright.targets.nvidia.emit.code import Code
+from tilewright.targets.nvidia.pressure import programs_per_sm
 from tilewright.targets.nvidia.state import Kernel
 
 Handler = Callable[[Kernel, Op], None]
@@ -103,17 +104,19 @@ def entry_symbol(name: str) -> str:
     return re.sub(r"\W", "_", name, flags=re.ASCII)
 
 
-def generate(module: Module, capability: Capability, num_warps: int, line_info: bool = False) -> Generated:
+def generate(module: Module, capability: Capability, num_warps: int, line_info: bool = False,
+             max_registers: int | None = None) -> Generated:
     """LLVM text for a laid-out `module`, and its metadata (`target` describes it).
 
     `line_info` says which line of the user's each instruction is from: PTX then has `.loc` directives.
+    `max_registers` limits those of a thread.
     """
     writer = ModuleWriter(Isa.of("nvptx64-nvidia-cuda", ""))
     entry = entry_symbol(module.entry_name)
     elements = [element_of(p.type) for p in module.entry.params]
     names = [f"p{k}" for k in range(len(elements))]
     code = Code(writer, entry, [(n, _parameter_type(e)) for n, e in zip(names, elements, strict=True)], num_warps,
-                capability.fp8)
+                capability.fp8, programs_per_sm(module, num_warps), max_registers)
     kernel = Kernel(module, code, capability)
     kernel.written = access.written_bases(kernel)
     if line_info:

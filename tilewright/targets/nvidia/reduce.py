@@ -26,6 +26,7 @@ from tilewright.targets.nvidia.partial import Part, as_value, choose, merge, mer
 from tilewright.targets.nvidia.state import Kernel
 
 _ALIGN = 16
+_MANY_WARPS = 16        # reading 8 totals takes less time than one and three shuffles
 
 
 def reduce(kernel: Kernel, op: Op) -> None:
@@ -102,7 +103,10 @@ def _across_lanes(kernel: Kernel, region: Block, total: Part, bits: Sequence[int
 
 
 def _across_warps(kernel: Kernel, op: Op, totals: list[Part], result: Layout) -> list[Part]:
-    """Every warp's totals to scratch; every thread combines those that it needs."""
+    """Every warp's totals to scratch; every thread combines those that it needs.
+
+    Of many warps each lane takes one total, and the lanes of a warp combine them: in the same order.
+    """
     axis = op.attrs["axis"]
     along = layout_of(op.operands[0]).coordinate(axis).bases(WARP)
     bits = [i for i, b in enumerate(along) if b]
@@ -111,6 +115,10 @@ def _across_warps(kernel: Kernel, op: Op, totals: list[Part], result: Layout) ->
     exchange = Exchange(kernel, [element_of(v.type) for v in op.operands], result, bits,
                         any(not isinstance(t.flag, bool) for t in totals))
     exchange.write(totals)
+    if 1 << len(bits) >= _MANY_WARPS:
+        lane = kernel.code.op("and", kernel.code.tid, constant(I32, (1 << len(bits)) - 1))
+        return [_across_lanes(kernel, op.regions[0], exchange.read(lane, r), range(len(bits)))
+                for r in range(len(totals))]
     parts = [[exchange.read(j, r) for j in range(1 << len(bits))] for r in range(len(totals))]
     return [merge_all(kernel, op.regions[0], row) for row in parts]
 
@@ -155,10 +163,12 @@ class Exchange:
                 shared_write(kernel, self._address(k, index), v, self._elements[k], owner)
         kernel.shared.meet()
 
-    def read(self, warp: int, register: int) -> Part:
+    def read(self, warp: int | LlvmValue, register: int) -> Part:
         """The part of `register` from warp number `warp` along the axis."""
         kernel = self._kernel
-        index = kernel.code.op("add", kernel.code.index(self._beside, register), constant(I32, warp * self._rows))
+        code, rows = kernel.code, constant(I32, self._rows)
+        start = constant(I32, warp * self._rows) if isinstance(warp, int) else code.op("mul", warp, rows)
+        index = code.op("add", code.index(self._beside, register), start)
         found = [shared_read(kernel, self._address(k, index), e) for k, e in enumerate(self._elements)]
         return Part(tuple(found[:-1]), found[-1]) if self._flagged else Part(tuple(found))
 

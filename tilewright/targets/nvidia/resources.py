@@ -1,28 +1,78 @@
-"""What a program may ask of a GPU, checked before code is generated or assembled.
+"""What a program may ask of a GPU, checked before code is generated or assembled, and how many stages fit.
 
-Tests: tests/targets/nvidia/.
+Shared memory is the buffers of pipelined loops and, on top, scratch; both are known before LLVM sees anything.
+Tests: tests/targets/nvidia/test_resources.py.
 """
 
 from __future__ import annotations
 
-from tilewright.diagnostics import CompilationError, OutOfResources
+import warnings
+from collections.abc import Callable, Iterator
+
+from tilewright.diagnostics import CompilationError, FewerStagesWarning, OutOfResources
+from tilewright.ir.node import Module
+from tilewright.ir.walk import defining_ops, ops_in
 from tilewright.language.options import Options
 from tilewright.targets.nvidia.capability import Capability
+from tilewright.targets.nvidia.copies import buffer_bytes
 
-MAX_WARPS = 32      # 1024 threads a block (CUDA C++ Programming Guide, technical specifications)
+MAX_WARPS = 32              # 1024 threads a block (CUDA C++ Programming Guide, technical specifications)
+REGISTERS = 1 << 16         # 32 bits each, of a block; the same place
+THREAD_REGISTERS = 255      # of a thread; the same place
+WARP_SIZE = 32
 
 
 def check_options(options: Options) -> None:
-    """Raise `CompilationError` for options that no NVIDIA GPU has."""
-    warps = options.num_warps
+    """Raise `CompilationError` for options that no NVIDIA GPU has, `OutOfResources` for registers that none has."""
+    warps, most = options.num_warps, options.maxnreg
     if not 1 <= warps <= MAX_WARPS or warps & warps - 1:
         raise CompilationError(f"num_warps is a power of two from 1 to {MAX_WARPS}, not {warps}")
     if options.num_ctas != 1:
         raise CompilationError(f"num_ctas={options.num_ctas}: programs of several blocks are not compiled for NVIDIA "
                                "GPUs yet; leave num_ctas at 1")
+    if most is not None and not 1 <= most <= THREAD_REGISTERS:
+        raise CompilationError(f"maxnreg is from 1 to {THREAD_REGISTERS} registers a thread, not {most}")
+    required = 0 if most is None else most * warps * WARP_SIZE
+    if required > REGISTERS:
+        raise OutOfResources(required, REGISTERS, "registers",
+                             f"{most} registers (maxnreg) for each of {warps * WARP_SIZE} threads (num_warps={warps}) "
+                             f"are too many: maxnreg up to {REGISTERS // (warps * WARP_SIZE)}, or fewer warps, fit.")
 
 
-def check_shared(required: int, capability: Capability) -> None:
-    """Raise `OutOfResources` if a program needs more shared memory than it may have."""
-    if required > capability.shared_bytes:
-        raise OutOfResources(required, capability.shared_bytes, "shared memory")
+def buffer_bytes_of(module: Module) -> int:
+    """The most bytes that the buffers of pipelined loops take at once."""
+    ops = defining_ops(module.entry.body)
+    taken = most = 0
+    for op in ops_in(module.entry.body):
+        if op.name == "shared_alloc":
+            taken += buffer_bytes(op)
+            most = max(most, taken)
+        elif op.name == "shared_free":
+            taken -= buffer_bytes(ops[op.operands[0]])
+    return most
+
+
+def stages_that_fit(name: str, wanted: int, needs: Callable[[int], Iterator[int]], capability: Capability) -> int:
+    """The largest number of stages up to `wanted` with which the kernel `name` fits into shared memory.
+
+    `needs(stages)` gives what the buffers of so many take, and then, if it is asked further, what a program takes in
+    all.  Less than `wanted` is a `FewerStagesWarning`; `OutOfResources` if not even one stage fits.
+    """
+    limit = capability.shared_bytes
+    asked = required = 0
+    for stages in range(max(1, wanted), 0, -1):
+        found = needs(stages)
+        buffers = next(found)
+        required = buffers if buffers > limit else next(found)
+        if required <= limit:
+            if asked:
+                warnings.warn(f"{name}: num_stages={wanted} takes {asked} bytes of shared memory, and a program may "
+                              f"have {limit}; it is compiled with num_stages={stages}. Give num_stages={stages}, or "
+                              "smaller blocks", FewerStagesWarning, stacklevel=2)
+            return stages
+        asked = asked or required
+        if not buffers:
+            break       # other stages make no difference
+    stages_too = "" if required == asked else f" even with num_stages=1 ({asked} with num_stages={wanted})"
+    raise OutOfResources(required, limit, "shared memory",
+                         f"{name} takes so much{stages_too}; smaller blocks take less.")

@@ -14,7 +14,7 @@ import numpy as np
 from tilewright.ir.node import Op
 from tilewright.ir.ops.attributes import Rounding
 from tilewright.ir.ops.rules import scalar_element
-from tilewright.ir.types import F16, F32, Scalar
+from tilewright.ir.types import F16, F32, STORED_ONLY, Scalar
 from tilewright.targets.llvm import convert
 from tilewright.targets.llvm.elementwise import rule_of
 from tilewright.targets.llvm.types import FLOAT, I8, I16, I32, Type, Value, constant
@@ -117,13 +117,31 @@ def _reciprocal(code: Code, x: Value) -> Value:
     return code.machine("div.full", [FLOAT], [_float(1.0), x])[0]
 
 
+# --- integers
+
+
+def _divide(code: Code, op: Op, args: Sequence[Value]) -> Value:
+    """A quotient or remainder.  The hardware traps nowhere, so nothing is tested before; x / 0 gives all ones there.
+
+    For divisors that are constants LLVM knows better; and of what it may not know (x / 0) it would be told too much.
+    """
+    a, b = args
+    if b.is_constant or b.type.bits < I32.bits:
+        return rule_of(op)(code, op, args)
+    quotient = code.machine(f"div.{op.name[-1]}{b.type.bits}", [b.type], args)[0]
+    if op.name.startswith("rem"):
+        return code.op("sub", a, code.op("mul", quotient, b))       # a, if b is 0
+    nothing = constant(b.type, 0)
+    return code.select(code.icmp("eq", b, nothing), nothing, quotient)
+
+
 # --- eight-bit floats, where the hardware converts them (capability 8.9 and newer)
 
 
 def _convert(code: Code, op: Op, args: Sequence[Value]) -> Value:
     source, target = scalar_element(op.operands[0].type), scalar_element(op.results[0].type)
     toward_zero = op.attrs.get("rounding") is Rounding.RTZ
-    if code.has_fp8 and not toward_zero and source.bits < 64:
+    if code.has_fp8 and not toward_zero and source.bits < 64 and not {source, target} & STORED_ONLY:
         if target.bits == 8 and target.is_float:
             return _to_eight_bits(code, convert.widen(code, args[0], source), target)
         if source.bits == 8 and target.bits < 64:
@@ -145,5 +163,5 @@ def _from_eight_bits(code: Code, x: Value, source: Scalar) -> Value:
 RULES: Mapping[str, Rule] = {
     "exp": _single(_exp), "exp2": _single(_exp2), "div_f": _instruction("div.full"), "sqrt": _instruction("sqrt"),
     "rsqrt": _instruction("rsqrt"), **dict.fromkeys(("max_f", "min_f", "max_nan_f", "min_nan_f"), _extremum),
-    "fp_trunc": _convert, "fp_ext": _convert,
+    **dict.fromkeys(("div_s", "div_u", "rem_s", "rem_u"), _divide), "fp_trunc": _convert, "fp_ext": _convert,
 }

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.analysis.alias import Alias
 from tilewright.analysis.axis import Axis
+from tilewright.computed import computed
 from tilewright.diagnostics import Location
 from tilewright.ir.layout_rules import layout_of
 from tilewright.ir.node import Block, Module, Op, Value
@@ -51,6 +52,8 @@ def location_record(loc: Location | None) -> Mapping[str, Any] | None:
 
 
 # ops on tiles that only name registers, or make them of nothing
+# ops of some 25 instructions each: a second time they would cost more than the register in which the first result waits
+_COSTLY = frozenset({"div_s", "div_u", "rem_s", "rem_u"})
 _FRESH = frozenset({"iota", "splat", "expand_dims", "broadcast", "permute", "hint"})
 
 
@@ -80,6 +83,11 @@ class Kernel:
         self._values: dict[Value, Registers] = {}
         self._wide: dict[Value, Registers] = {}
         self._later: dict[Value, tuple[Callable[[], Registers], object]] = {}
+
+    @computed
+    def signed_axis(self) -> Axis:
+        """What is so if nothing that is divided is negative."""
+        return Axis(self.module, ranges=self.axis.ranges, signs=True)
 
     # -- values
 
@@ -153,8 +161,8 @@ class Kernel:
 
         def visit(value: Value) -> None:
             op = self.ops.get(value)
-            if op is None or op in found or not isinstance(value.type, Tile) or (op.name not in _FRESH and not (
-                    op.row.elementwise and op.row.is_pure)):
+            if op is None or op in found or not isinstance(value.type, Tile) or op.name in _COSTLY or (
+                    op.name not in _FRESH and not (op.row.elementwise and op.row.is_pure)):
                 return
             for operand in op.operands:
                 visit(operand)

@@ -19,7 +19,9 @@ Before: tile IR fresh from the frontend.  After: a `CodeObject` for one compute 
         whole_words      whether an access may take the aligned 4 bytes around its element (atomics on bytes)
         asserts          message and location of each `device_assert`, in the order of their numbers
         prints           what each `device_print` prints; the text itself comes from the device's printf
-        registers, spill_bytes, advisories, assembler    what the assembler says, and which one it was
+        num_stages       of pipelined loops, what was made of the option
+        registers, spill_bytes, local_bytes, advisories, assembler
+                         what the assembler says (bytes a thread), and which one it was
 
 Compiling touches no driver.  Loading, launching and memory belong to `driver`.
 Tests: tests/targets/nvidia/.
@@ -27,7 +29,8 @@ Tests: tests/targets/nvidia/.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tilewright.computed import computed
@@ -42,6 +45,7 @@ from tilewright.targets.nvidia.capability import Capability, capability
 if TYPE_CHECKING:
     from tilewright.passes.manager import Pass
     from tilewright.targets.nvidia.driver.device import Device
+    from tilewright.targets.nvidia.generate import Generated
 
 # Names the generated code: part of every cache key, so a change of code generation must change it.
 VERSION = "nvidia-1"
@@ -49,7 +53,18 @@ TRIPLE = "nvptx64-nvidia-cuda"
 # LLVM's small pipeline (instcombine, simplifycfg) and its most eager code generation, whose GVN finds what is common.
 # Its own pipelines take two to six times as long in passes, and ptxas makes the same of it, give or take a few per cent
 # (add, affine, softmax, layer norm, matmul; 2026-11-30).  No passes at all: spills, and remainders computed twice.
-_OPTIMISE, _CODEGEN_LEVEL = 1, 3
+_CODEGEN_LEVEL, _OPTIMISE = 3, 1
+
+
+class OnlyCompiled(LoadedKernel):
+    """Code for a GPU that is not here."""
+
+    def __init__(self, name: str, target: NvidiaTarget) -> None:
+        self._name, self._target = name, target
+
+    def launch(self, grid: tuple[int, int, int], slots: Sequence[int]) -> None:
+        raise RuntimeError(f"{self._name} is compiled for {self._target.capability.cpu}, and there is no GPU to launch "
+                           "it on")
 
 
 class NvidiaTarget(Target):
@@ -61,6 +76,7 @@ class NvidiaTarget(Target):
     """
 
     name = "nvidia"
+    LEVELS = (_CODEGEN_LEVEL, _OPTIMISE)        # of a `Request`
 
     def __init__(self, number: int | str | Capability = 90, compiler: Compiler | None = None,
                  assemble: bool = True, device: Device | None = None, cuda_home: str = "", ptxas: str = "") -> None:
@@ -94,10 +110,10 @@ class NvidiaTarget(Target):
     def key(self) -> str:
         with NO_FORK:
             from tilewright.targets.nvidia.assemble import key_of
-        return f"{VERSION} {self.machine.key()} {key_of(self._assembler)}"
+        return f"{VERSION} {self.machine.key()} {key_of(self.assembler)}"
 
     @computed
-    def _assembler(self) -> Assembler | None:
+    def assembler(self) -> Assembler | None:
         """What makes cubins; None leaves the PTX to the driver."""
         with NO_FORK:
             from tilewright.targets.nvidia.assemble import find_assembler
@@ -109,40 +125,69 @@ class NvidiaTarget(Target):
         return passes.standard(options.enable_fp_fusion)
 
     def laid_out(self, module: Module, options: Options) -> Module:
-        """`module`, on which `passes` have run, with layouts and barriers."""
+        """`module`, on which `passes` have run, with layouts and barriers, and as many stages as have buffers."""
+        return self._fitting(module, options, lambda staged: 0)[0]
+
+    def _fitting(self, module: Module, options: Options,
+                 shared_bytes: Callable[[Module], int]) -> tuple[Module, int]:
+        """The same with as many stages as fit, and what is left of `num_stages`; `shared_bytes` says what all of a
+        module takes."""
         with NO_FORK:
             from tilewright.targets.nvidia.passes.lay_out import lay_out
             from tilewright.targets.nvidia.passes.order import order
-            from tilewright.targets.nvidia.passes.pipeline import pipeline
-        module = lay_out(module, options.num_warps, self.capability)
-        return order(pipeline(module, options.num_stages, options.num_warps, self.capability))
+            from tilewright.targets.nvidia.passes.pipeline import most_stages, pipeline
+            from tilewright.targets.nvidia.resources import buffer_bytes_of, stages_that_fit
+        laid_out = lay_out(module, options.num_warps, self.capability)
+        found: dict[int, Module] = {}
+
+        def needs(stages: int) -> Iterator[int]:
+            staged = pipeline(laid_out, options.num_stages, options.num_warps, self.capability, stages)
+            yield buffer_bytes_of(staged)
+            found[stages] = order(staged)
+            yield shared_bytes(found[stages])
+
+        wanted = most_stages(laid_out, options.num_stages)
+        stages = stages_that_fit(module.entry_name, wanted, needs, self.capability)
+        return found[stages], options.num_stages if stages == wanted else min(stages, options.num_stages)
 
     def compile(self, module: Module, options: Options) -> CodeObject:
         with NO_FORK:
             from tilewright.ir.text import print_module
             from tilewright.targets.nvidia.generate import generate
-            from tilewright.targets.nvidia.resources import check_options, check_shared
+            from tilewright.targets.nvidia.resources import check_options
         check_options(options)
-        laid_out = self.laid_out(module, options)
-        generated = generate(laid_out, self.capability, options.num_warps, options.line_info)
-        check_shared(generated.metadata["shared"], self.capability)
-        binary, ptx, facts = self._made(generated.text, module.entry_name)
-        texts = {"laid-out": print_module(laid_out), "llir": generated.text, "ptx": ptx}
-        return CodeObject(self.name, module.entry_name, binary, texts, {**generated.metadata, **facts})
+        made: list[Generated] = []
 
-    def _made(self, text: str, name: str) -> tuple[bytes, str, dict[str, Any]]:
+        def shared_bytes(staged: Module) -> int:
+            made.append(generate(staged, self.capability, options.num_warps, options.line_info, options.maxnreg))
+            return int(made[-1].metadata["shared"])
+
+        laid_out, num_stages = self._fitting(module, options, shared_bytes)
+        generated = made[-1]        # what fits is asked about last
+        binary, ptx, facts = self._made(generated.text, module.entry_name, options.line_info)
+        texts = {"laid-out": print_module(laid_out), "llir": generated.text, "ptx": ptx}
+        metadata = {**generated.metadata, "num_stages": num_stages, **facts}
+        return CodeObject(self.name, module.entry_name, binary, texts, metadata)
+
+    def _made(self, text: str, name: str, line_info: bool) -> tuple[bytes, str, dict[str, Any]]:
         """The binary, the PTX, and what is said of them."""
         with NO_FORK:
             from tilewright.targets.nvidia.assemble import read_log
-        output = ASSEMBLY if self._assembler is None else CUBIN
-        request = Request(text, self.machine, output, _CODEGEN_LEVEL, _OPTIMISE, self._assembler or Assembler())
+            from tilewright.targets.nvidia.emit.code import without_limit
+        output = ASSEMBLY if self.assembler is None else CUBIN
+        assembler = replace(self.assembler or Assembler(), options=("-lineinfo",) if line_info else ())
+        request = Request(text, self.machine, output, *self.LEVELS, assembler)
         ptx, *made = self._compiler.products(request, name)
         if not made:
             return ptx, ptx.decode(), {"binary": "ptx"}
         cubin, log, tool = made
         report = read_log(log.decode())
+        freer = without_limit(text) if report.spill_bytes else text
+        if freer != text:       # the estimate was too low: registers matter more than programs on the SM
+            return self._made(freer, name, line_info)
         return cubin, ptx.decode(), {
             "binary": "cubin", "registers": report.registers, "spill_bytes": report.spill_bytes,
+            "local_bytes": report.stack_bytes,
             "advisories": list(report.advisories), "assembler": tool.decode()}
 
     listings = ("sass",)
@@ -165,6 +210,8 @@ class NvidiaTarget(Target):
         return self._device
 
     def load(self, code: CodeObject) -> LoadedKernel:
+        if self._device is None:
+            return OnlyCompiled(code.name, self)
         with NO_FORK:
             from tilewright.targets.nvidia.driver.kernel import CudaKernel
         return CudaKernel(code, self.device)

@@ -15,6 +15,7 @@ import numpy as np
 
 from tilewright.targets.cpu.host.elf import Image
 from tilewright.targets.cpu.host.library import (
+    LAUNCHER_LEVEL,
     LAUNCHER_SOURCES,
     Library,
     ObjectStore,
@@ -59,8 +60,8 @@ class Launchers:
     def __init__(self, library: Library, compiler: Compiler, store: ObjectStore | None) -> None:
         self._library, self._compiler, self._store = library, compiler, store
         self._loaded: dict[str, Image] = {}
-        self.image = image = Image(load_object(source_key(LAUNCHER_SOURCES), launcher_text, compiler, store),
-                                   library.symbols)
+        self.image = image = Image(load_object(source_key(LAUNCHER_SOURCES), launcher_text, compiler, store,
+                                               LAUNCHER_LEVEL), library.symbols)
         keep_for_ever(image)        # objects whose type is below may outlive everything here
         self._method = _Method(b"bind", image.symbols["bind"], _METH_FASTCALL, b"What kernel[grid] gives.")
         keep_for_ever(self._method)

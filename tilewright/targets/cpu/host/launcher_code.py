@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from tilewright.targets.cpu.host.launcher_values import ValueCode
 from tilewright.targets.cpu.host.native import Jump, Native, NativeModule
-from tilewright.targets.cpu.host.records import OB_TYPE, Bound, Frame, Kernel, Launcher, Reach, Shape, Spec
+from tilewright.targets.cpu.host.records import OB_TYPE, Bound, Frame, Kernel, Launcher, Reaches, Shape, Spec, Tag
 from tilewright.targets.llvm.types import I1, I32, I64, PTR, VOID, Value, constant
 
 _NARGS = 2**63 - 1          # PyVectorcall_NARGS: the top bit is a flag
@@ -25,12 +25,11 @@ _MOST = Launcher.MOST_VALUES
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """The caller's arrays of one launch: key words, slots, reaches and the three sizes."""
+    """The caller's arrays of one launch: key words, slots and reaches."""
 
     key: Value
     slots: Value
     reaches: Value
-    sizes: Value
 
 
 class LauncherCode:
@@ -112,38 +111,39 @@ class LauncherCode:
         n.end(n.as_pointer(source))
 
     def _read_values(self) -> None:
-        """Key words, slots (extents behind them) and reaches of all values; false if one has to go the slow way."""
+        """Key words, slots (extents behind them) and reaches of all values; how many tensors there are, or -1 if a
+        value has to go the slow way."""
         n = self.module.function("read_values", [("state", PTR), ("shape", PTR), ("args", PTR), ("key", PTR),
-                                                 ("slots", PTR), ("reaches", PTR)], I1, inline=True)
+                                                 ("slots", PTR), ("reaches", PTR)], I64, inline=True)
         state, shape, args, key, slots, reaches = n.params
         rules, params = n.get(state, Launcher.RULES, PTR), n.get(state, Launcher.PARAMS)
-        used = n.variable(0)
+        types = n.get(state, Launcher.TYPES, PTR)
+        used, tensors = n.variable(0), n.variable(0)
+        n.put(reaches, Reaches.WIDE, 0)
+        n.put(reaches, Reaches.READ_ONLY, 0)
 
         def one(k: Value) -> None:
             thing = n.call("source", shape, k, args)
             rule = n.variable(1)            # an option is a compile-time value
             n.write(rule, 1)
             n.when(n.is_("ult", k, params), lambda: n.write(rule, n.get(n.item(rules, k))))
-            result = n.call("read_value", state, thing, n.read(rule), n.at(key, n.mul(k, 16)),
-                            n.item(slots, n.read(used)), n.at(reaches, n.mul(k, Reach.SIZE)))
-            n.when(n.is_("eq", result, 0), lambda: n.leave(0))
-            n.when(n.is_("eq", result, 1), lambda: n.increase(used))
+            result = n.call("read_value", types, thing, n.read(rule), n.at(key, n.mul(k, 16)),
+                            n.item(slots, n.read(used)), reaches, n.read(tensors))
+            n.when(n.is_("eq", result, 0), lambda: n.leave(-1))
+            n.increase(used, n.both(result, 1))
+            n.increase(tensors, n.op("lshr", n.both(result, n.op("shl", result, 1)), 1))
 
-        values = n.get(shape, Shape.VALUES)
-        n.count(0, values, one)
+        n.count(0, n.get(shape, Shape.VALUES), one)
+        behind = n.item(slots, n.read(used))
 
         def extent(k: Value) -> None:
-            reach = n.at(reaches, n.mul(k, Reach.SIZE))
+            offset = n.mul(k, Reaches.PAIR)
+            pair, place = n.at(reaches, offset), n.at(behind, offset)
+            for word in (0, 8):
+                n.put(place, word, n.get(pair, Reaches.PAIRS + word))
 
-            def append() -> None:
-                for offset in (Reach.LOW, Reach.HIGH):
-                    n.put(n.item(slots, n.read(used)), 0, n.get(reach, offset))
-                    n.increase(used)
-
-            n.when(n.is_("ne", n.get(reach, Reach.FLAGS), 0), append)
-
-        n.count(0, values, extent)
-        n.end(1)
+        n.count(0, n.read(tensors), extent)
+        n.end(n.read(tensors))
 
     # -- which kernel
 
@@ -192,35 +192,29 @@ class LauncherCode:
 
     def _facts(self) -> None:
         """disjoint + 2 * wide for these arguments, or -1 if a read-only array would be written."""
-        n = self.module.function("facts", [("spec", PTR), ("values", I64), ("reaches", PTR)], I64, inline=True)
-        spec, values, reaches = n.params
-        written = n.get(spec, Spec.WRITTEN, PTR)
-        wide = n.variable(0)
+        n = self.module.function("facts", [("spec", PTR), ("tensors", I64), ("reaches", PTR)], I64, inline=True)
+        spec, tensors, reaches = n.params
+        written = n.get(spec, Spec.WRITTEN)
+        n.when(n.is_("ne", n.both(written, n.get(reaches, Reaches.READ_ONLY)), 0), lambda: n.leave(-1))
         disjoint = n.variable(n.pick(n.is_("eq", n.get(spec, Spec.ANYTHING), 0), 1, 0))
 
-        def overlapping(k: Value, low: Value, high: Value, other: Value) -> None:
-            there = n.at(reaches, n.mul(other, Reach.SIZE))
-            their_low, their_high = n.get(there, Reach.LOW), n.get(there, Reach.HIGH)
-            meet = n.both(n.is_("ult", low, their_high), n.is_("ult", their_low, high))
-            full = n.both(n.is_("ult", low, high), n.is_("ult", their_low, their_high))
-            pointer = n.is_("ne", n.get(there, Reach.FLAGS), 0)
-            both = n.both(n.both(meet, full), n.both(pointer, n.is_("ne", other, k)))
-            n.when(both, lambda: n.write(disjoint, 0))
+        def ends(number: Value) -> tuple[Value, Value]:
+            pair = n.at(reaches, n.mul(number, Reaches.PAIR))
+            return n.get(pair, Reaches.PAIRS), n.get(pair, Reaches.PAIRS + 8)
 
         def one(k: Value) -> None:
-            here = n.at(reaches, n.mul(k, Reach.SIZE))
-            flags = n.get(here, Reach.FLAGS)
-            n.when(n.is_("ne", n.both(flags, Reach.WIDE), 0), lambda: n.write(wide, 2))
+            low, high = ends(k)
 
-            def stores() -> None:
-                n.when(n.is_("ne", n.both(flags, Reach.READ_ONLY), 0), lambda: n.leave(-1))
-                low, high = n.get(here, Reach.LOW), n.get(here, Reach.HIGH)
-                n.count(0, values, lambda other: overlapping(k, low, high, other))
+            def overlapping(other: Value) -> None:
+                their_low, their_high = ends(other)
+                meet = n.is_("ult", n.greatest(low, their_low), n.least(high, their_high))  # not if one is empty
+                n.when(n.both(meet, n.is_("ne", other, k)), lambda: n.write(disjoint, 0))
 
-            n.when(n.both(n.is_("ne", flags, 0), n.is_("ne", n.get(n.item(written, k)), 0)), stores)
+            is_written = n.is_("ne", n.both(n.op("lshr", written, k), 1), 0)
+            n.when(is_written, lambda: n.count(0, tensors, overlapping))
 
-        n.count(0, values, one)
-        n.end(n.either(n.read(disjoint), n.read(wide)))
+        n.count(0, tensors, one)
+        n.end(n.either(n.read(disjoint), n.get(reaches, Reaches.WIDE)))
 
     # -- the grid
 
@@ -248,13 +242,19 @@ class LauncherCode:
 
     def _grid_of(self) -> None:
         """The sizes of a grid, which may be a function of the arguments by name; -1 with a Python error, as above."""
-        n = self.module.function("grid_of", [("state", PTR), ("shape", PTR), ("args", PTR), ("grid", PTR),
-                                             ("reaches", PTR), ("sizes", PTR)], I64)
-        state, shape, args, grid, reaches, sizes = n.params
-        kind = n.get(grid, OB_TYPE, PTR)
-        n.when(n.is_("eq", kind, self.tuple_type), lambda: n.leave(n.call("sizes_of", grid, sizes)))
+        n = self.module.function("grid_of", [("state", PTR), ("shape", PTR), ("args", PTR), ("bound", PTR),
+                                             ("key", PTR)], I64)
+        state, shape, args, bound, key = n.params
+        sizes, grid = n.at(bound, Bound.SIZES), n.get(bound, Bound.GRID, PTR)
+
+        def constant_sizes() -> None:
+            known = n.call("sizes_of", grid, sizes)
+            n.put(bound, Bound.KNOWN, known)
+            n.leave(known)
+
+        n.when(n.is_("eq", n.get(grid, OB_TYPE, PTR), self.tuple_type), constant_sizes)
         n.when(n.is_("eq", n.call("PyCallable_Check", grid), 0), lambda: n.leave(0))
-        meta = n.call("bound_arguments", state, shape, args, reaches)
+        meta = n.call("bound_arguments", state, shape, args, key)
         n.when(self._is_null(n, meta), lambda: n.leave(-1))
         argument = n.f.alloca(PTR, align=8)
         n.put(argument, 0, meta)
@@ -271,9 +271,8 @@ class LauncherCode:
         It is a copy of a dict that the state keeps, in which only what differs from the last launch is set, and None
         for tensors, which must not outlive the launch; `META_VALUES` says what it holds.
         """
-        n = self.module.function("bound_arguments", [("state", PTR), ("shape", PTR), ("args", PTR),
-                                                     ("reaches", PTR)], PTR)
-        state, shape, args, reaches = n.params
+        n = self.module.function("bound_arguments", [("state", PTR), ("shape", PTR), ("args", PTR), ("key", PTR)], PTR)
+        state, shape, args, key = n.params
         names, held = n.get(state, Launcher.NAMES, PTR), n.get(state, Launcher.META_VALUES, PTR)
         count, none = n.get(state, Launcher.PARAMS), self.values.none
 
@@ -291,7 +290,7 @@ class LauncherCode:
         kept = n.get(state, Launcher.META, PTR)
 
         def is_tensor(k: Value) -> Value:
-            return n.is_("ne", n.get(n.at(reaches, n.mul(k, Reach.SIZE)), Reach.FLAGS), 0)
+            return n.is_("ne", n.both(n.get(n.at(key, n.mul(k, 16))), Tag.TENSOR), 0)
 
         def keep(k: Value) -> None:
             thing = n.pick(is_tensor(k), none, n.call("source", shape, k, args))
@@ -370,17 +369,17 @@ class LauncherCode:
                                  public=True)
         bound, args, flagged, names = n.params
         positional = n.both(flagged, _NARGS)
-        state, grid = n.get(bound, Bound.STATE, PTR), n.get(bound, Bound.GRID, PTR)
-        tables = Tables(n.f.alloca(I64, 2 * _MOST), n.f.alloca(I64, 3 * _MOST), n.f.alloca(I64, 3 * _MOST),
-                        n.f.alloca(I64, 3))
+        state = n.get(bound, Bound.STATE, PTR)
+        tables = Tables(n.f.alloca(I64, 2 * _MOST), n.f.alloca(I64, 3 * _MOST),
+                        n.f.alloca(I64, Reaches.PAIRS // 8 + 2 * _MOST))
 
         def slowly(key: Value | int = 0) -> None:
             n.leave(n.call("slow", bound, args, positional, names, key))
 
         shape = n.call("find_shape", state, positional, names)
         n.when(self._is_null(n, shape), slowly)
-        readable = n.call("read_values", state, shape, args, tables.key, tables.slots, tables.reaches)
-        n.when(n.f.not_(readable), slowly)
+        tensors = n.call("read_values", state, shape, args, tables.key, tables.slots, tables.reaches)
+        n.when(n.is_("slt", tensors, 0), slowly)
         current = n.f.alloca(PTR, align=8)
         n.call("PyContextVar_Get", n.get(state, Launcher.VARIABLE, PTR), constant(PTR, 0), current)
         overrides = n.get(current, 0, PTR)
@@ -390,37 +389,47 @@ class LauncherCode:
         spec = n.call("find_spec", state, shape, tables.key)
         n.when(self._is_null(n, spec), lambda: slowly(key))
         n.when(n.f.not_(n.call("hold", spec)), lambda: slowly(key))
-        facts = n.call("facts", spec, n.get(shape, Shape.VALUES), tables.reaches)
+        facts = n.call("facts", spec, tensors, tables.reaches)
         n.when(n.is_("slt", facts, 0), slowly)
         pair = n.at(n.at(spec, Spec.KERNELS), n.mul(facts, 16))
         record, compiled = n.get(pair, 0, PTR), n.get(pair, 8, PTR)
         n.when(self._is_null(n, record), lambda: slowly(key))
         n.call("Py_IncRef", compiled)       # it must outlive the launch, whatever Python code does from here on
-        known = n.call("grid_of", state, shape, args, grid, tables.reaches, tables.sizes)
 
-        def without_grid() -> None:
-            n.call("Py_DecRef", compiled)
-            n.when(n.is_("slt", known, 0), lambda: n.leave(0))
-            slowly()
+        def work_out_grid() -> None:
+            known = n.call("grid_of", state, shape, args, bound, tables.key)
 
-        n.when(n.is_("sle", known, 0), without_grid)
-        n.end(n.call("run_spec", state, record, compiled, tables.slots, tables.sizes))
+            def without_grid() -> None:
+                n.call("Py_DecRef", compiled)
+                n.when(n.is_("slt", known, 0), lambda: n.leave(0))
+                slowly()
+
+            n.when(n.is_("sle", known, 0), without_grid)
+
+        n.when(n.is_("eq", n.get(bound, Bound.KNOWN), 0), work_out_grid)
+        n.end(n.call("run_spec", state, record, compiled, tables.slots, n.at(bound, Bound.SIZES)))
 
     # -- bound launchers
 
     def _drop(self) -> None:
-        """The deallocator of bound launchers: one is kept for the next, whole but for what it refers to."""
+        """The deallocator of bound launchers: one is kept for the next, with its grid if that is a tuple of ints."""
         n = self.module.function("drop", [("self", PTR)], public=True)
         bound, = n.params
         state, kernel = n.get(bound, Bound.STATE, PTR), n.get(bound, Bound.KERNEL, PTR)
-        grid, kind = n.get(bound, Bound.GRID, PTR), n.get(bound, OB_TYPE, PTR)
+        grid = n.variable(n.get(bound, Bound.GRID, PTR))
 
         def free() -> None:
+            kind = n.get(bound, OB_TYPE, PTR)
             n.call("PyObject_Free", bound)
             n.call("Py_DecRef", kind)
 
-        n.when(self._is_null(n, n.get(state, Launcher.FREE, PTR)), lambda: n.put(state, Launcher.FREE, bound), free)
-        n.call("Py_DecRef", grid)
+        def keep() -> None:
+            known = n.is_("ne", n.get(bound, Bound.KNOWN), 0)
+            n.when(known, lambda: n.write(grid, constant(PTR, 0)), lambda: n.put(bound, Bound.GRID, constant(PTR, 0)))
+            n.put(state, Launcher.FREE, bound)
+
+        n.when(self._is_null(n, n.get(state, Launcher.FREE, PTR)), keep, free)
+        n.when(n.f.not_(self._is_null(n, n.read(grid))), lambda: n.call("Py_DecRef", n.read(grid)))
         n.call("Py_DecRef", kernel)     # the last: the state is the kernel's
         n.end()
 
@@ -438,12 +447,20 @@ class LauncherCode:
             n.call("PyObject_Init", n.read(memory), n.get(state, Launcher.BOUND_TYPE, PTR))
             n.put(n.read(memory), Bound.VECTORCALL, Value(PTR, "@call"))
             n.put(n.read(memory), Bound.STATE, state)
+            n.put(n.read(memory), Bound.GRID, constant(PTR, 0))
 
         n.when(self._is_null(n, n.read(memory)), new, lambda: n.put(n.read(memory), 0, 1))     # one reference again
         bound = n.read(memory)
         kernel, grid = n.get(args, 0, PTR), n.get(args, 8, PTR)
         n.call("Py_IncRef", kernel)
-        n.call("Py_IncRef", grid)
-        n.put(bound, Bound.GRID, grid)
         n.put(bound, Bound.KERNEL, kernel)
+        before = n.get(bound, Bound.GRID, PTR)
+
+        def other_grid() -> None:
+            n.call("Py_IncRef", grid)
+            n.put(bound, Bound.GRID, grid)
+            n.put(bound, Bound.KNOWN, 0)
+            n.when(n.f.not_(self._is_null(n, before)), lambda: n.call("Py_DecRef", before))
+
+        n.when(n.is_("ne", before, grid), other_grid)
         n.end(bound)

@@ -9,7 +9,7 @@ Tests: tests/runtime/test_native_launch.py.
 from __future__ import annotations
 
 from tilewright.targets.cpu.host.native import Native, NativeModule
-from tilewright.targets.cpu.host.records import OB_TYPE, Launcher, Reach, Rule, Tag, Types
+from tilewright.targets.cpu.host.records import OB_TYPE, Reaches, Rule, Tag, Types
 from tilewright.targets.llvm.types import DOUBLE, FLOAT, I16, I32, I64, PTR, VOID, Value, constant
 
 WIDE_ELEMENTS = 2**30       # runtime.launch says the same
@@ -56,37 +56,40 @@ class ValueCode:
         return n.is_("eq", a, b)
 
     def _reach(self) -> None:
-        """The bytes that a strided tensor reaches; `unit` is what strides count, null strides are row-major."""
+        """The bytes that a strided tensor, number `number`, reaches; `unit` is what strides count, null strides are
+        row-major."""
         n = self.module.function("reach", [("address", I64), ("dims", I64), ("shape", PTR), ("strides", PTR),
-                                           ("size", I64), ("unit", I64), ("out", PTR)], inline=True)
-        address, dims, shape, strides, size, unit, out = n.params
+                                           ("size", I64), ("unit", I64), ("reaches", PTR), ("number", I64)],
+                                 inline=True)
+        address, dims, shape, strides, size, unit, reaches, number = n.params
         low, high = n.variable(address), n.variable(address)
-        dense = n.variable(size)
 
-        def empty() -> None:
-            n.put(out, Reach.LOW, address)
-            n.put(out, Reach.HIGH, address)
-            n.put(out, Reach.FLAGS, Reach.POINTER)
-            n.leave()
+        def is_dense() -> None:
+            extent = n.variable(size)
+            n.count(0, dims, lambda k: n.write(extent, n.mul(n.read(extent), n.get(n.item(shape, k)))))
+            n.write(high, n.add(address, n.read(extent)))
 
-        def dimension(k: Value) -> None:
-            index = n.sub(n.sub(dims, 1), k)
-            count = n.get(n.item(shape, index))
-            n.when(n.is_("eq", count, 0), empty)
-            stride = n.variable(n.read(dense))
-            n.write(stride, n.read(dense))
-            n.when(n.is_("ne", n.as_int(strides), 0),
-                   lambda: n.write(stride, n.mul(n.get(n.item(strides, index)), unit)))
-            n.write(dense, n.mul(n.read(dense), count))
-            far = n.mul(n.sub(count, 1), n.read(stride))
-            n.when(n.is_("slt", far, 0), lambda: n.write(low, n.add(n.read(low), far)),
-                   lambda: n.write(high, n.add(n.read(high), far)))
+        def is_strided() -> None:
+            empty = n.variable(0)
 
-        n.count(0, dims, dimension)
-        n.put(out, Reach.LOW, n.read(low))
-        n.put(out, Reach.HIGH, n.add(n.read(high), size))
-        wide = n.is_("uge", n.sub(n.add(n.read(high), size), n.read(low)), n.mul(size, WIDE_ELEMENTS))
-        n.put(out, Reach.FLAGS, n.pick(wide, Reach.POINTER | Reach.WIDE, Reach.POINTER))
+            def dimension(k: Value) -> None:
+                count = n.get(n.item(shape, k))
+                n.when(n.is_("eq", count, 0), lambda: n.write(empty, 1))
+                far = n.mul(n.mul(n.sub(count, 1), unit), n.get(n.item(strides, k)))
+                n.when(n.is_("slt", far, 0), lambda: n.write(low, n.add(n.read(low), far)),
+                       lambda: n.write(high, n.add(n.read(high), far)))
+
+            n.count(0, dims, dimension)
+            some = n.is_("eq", n.read(empty), 0)
+            n.write(low, n.pick(some, n.read(low), address))
+            n.write(high, n.pick(some, n.add(n.read(high), size), address))
+
+        n.when(n.is_("eq", n.as_int(strides), 0), is_dense, is_strided)
+        pair = n.at(reaches, n.mul(number, Reaches.PAIR))
+        n.put(pair, Reaches.PAIRS, n.read(low))
+        n.put(pair, Reaches.PAIRS + 8, n.read(high))
+        wide = n.is_("uge", n.sub(n.read(high), n.read(low)), n.mul(size, WIDE_ELEMENTS))
+        n.when(n.both(wide, n.is_("ne", n.read(high), n.read(low))), lambda: n.put(reaches, Reaches.WIDE, 2))
         n.end()
 
     def _tensor_key(self) -> None:
@@ -102,10 +105,11 @@ class ValueCode:
         n.end()
 
     def _read_described(self) -> None:
-        """A torch tensor, by the function of the DLPack exchange API; 1, or 0 if it has to go the slow way."""
+        """A torch tensor, by the function of the DLPack exchange API; 3, or 0 if it has to go the slow way."""
         n = self.module.function("read_described", [("thing", PTR), ("describe", PTR), ("rule", I64), ("key", PTR),
-                                                    ("slot", PTR), ("reach", PTR)], I64, inline=True)
-        thing, describe, rule, key, slot, reach = n.params
+                                                    ("slot", PTR), ("reaches", PTR), ("number", I64)], I64,
+                                 inline=True)
+        thing, describe, rule, key, slot, reaches, number = n.params
         n.when(n.is_("eq", n.as_int(describe), 0), lambda: n.leave(0))
         tensor = n.f.alloca(I64, _DL_SIZE // 8, align=8)
 
@@ -126,14 +130,14 @@ class ValueCode:
         size = n.op("lshr", n.both(n.widen(n.op("lshr", element, 8)), 255), 3)
         n.call("tensor_key", address, element, n.read(device), rule, key, slot)
         n.call("reach", address, n.widen(n.get(tensor, _DL_NDIM, I32)), n.get(tensor, _DL_SHAPE, PTR),
-               n.get(tensor, _DL_STRIDES, PTR), size, size, reach)
-        n.end(1)
+               n.get(tensor, _DL_STRIDES, PTR), size, size, reaches, number)
+        n.end(3)
 
     def _read_buffer(self) -> None:
-        """A NumPy array, by the buffer protocol; 1, or 0 if it has to go the slow way."""
+        """A NumPy array, by the buffer protocol; 3, or 0 if it has to go the slow way."""
         n = self.module.function("read_buffer", [("thing", PTR), ("rule", I64), ("key", PTR), ("slot", PTR),
-                                                 ("reach", PTR)], I64)
-        thing, rule, key, slot, reach = n.params
+                                                 ("reaches", PTR), ("number", I64)], I64)
+        thing, rule, key, slot, reaches, number = n.params
         view = n.f.alloca(I64, _PY_SIZE // 8, align=8)
 
         def refuse() -> None:
@@ -148,11 +152,12 @@ class ValueCode:
         size, address = n.get(view, _PY_ITEMSIZE), n.as_int(n.get(view, 0, PTR))
         n.call("tensor_key", address, n.read(element), 0, rule, key, slot)
         n.call("reach", address, n.widen(n.get(view, _PY_NDIM, I32)), n.get(view, _PY_SHAPE, PTR),
-               n.get(view, _PY_STRIDES, PTR), size, 1, reach)
+               n.get(view, _PY_STRIDES, PTR), size, 1, reaches, number)
         read_only = n.is_("ne", n.get(view, _PY_READONLY, I32), 0)
-        n.when(read_only, lambda: n.put(reach, Reach.FLAGS, n.either(n.get(reach, Reach.FLAGS), Reach.READ_ONLY)))
+        n.when(read_only, lambda: n.put(reaches, Reaches.READ_ONLY, n.either(
+            n.get(reaches, Reaches.READ_ONLY), n.op("shl", 1, number))))
         n.call("PyBuffer_Release", view)
-        n.end(n.widen(n.is_("ne", n.read(element), 0)))
+        n.end(n.pick(n.is_("ne", n.read(element), 0), 3, 0))
 
     def _read_int(self) -> None:
         """The value of an exact int; false if 64 bits do not hold it."""
@@ -225,25 +230,26 @@ class ValueCode:
         n.end(0)
 
     def _read_value(self) -> None:
-        """Key words, slot and reach of one value: 1 with a slot, 2 without one, 0 if it has to go the slow way."""
-        n = self.module.function("read_value", [("state", PTR), ("thing", PTR), ("rule", I64), ("key", PTR),
-                                                ("slot", PTR), ("reach", PTR)], I64, inline=True)
-        state, thing, rule, key, slot, reach = n.params
-        n.put(reach, Reach.FLAGS, 0)
+        """Key words and slot of one value, and what it reaches if it is a tensor, the launch's number `number`: 1 with
+        a slot, 2 without one, 3 for a tensor, 0 if it has to go the slow way."""
+        n = self.module.function("read_value", [("types", PTR), ("thing", PTR), ("rule", I64), ("key", PTR),
+                                                ("slot", PTR), ("reaches", PTR), ("number", I64)], I64, inline=True)
+        types, thing, rule, key, slot, reaches, number = n.params
 
-        def compiled_in() -> None:
+        def not_read() -> None:
+            n.when(n.is_("ne", n.both(rule, Rule.SLOW), 0), lambda: n.leave(0))
             n.call("read_constant", thing, key)
             n.leave(2)
 
-        n.when(n.is_("ne", n.both(rule, Rule.CONSTEXPR), 0), compiled_in)
-        n.when(n.is_("ne", n.both(rule, Rule.SLOW), 0), lambda: n.leave(0))
-        types, kind = n.get(state, Launcher.TYPES, PTR), n.get(thing, OB_TYPE, PTR)
+        n.when(n.is_("ne", n.both(rule, Rule.CONSTEXPR | Rule.SLOW), 0), not_read)
+        kind = n.get(thing, OB_TYPE, PTR)
 
         def described() -> None:
-            n.leave(n.call("read_described", thing, n.get(types, Types.DESCRIBE, PTR), rule, key, slot, reach))
+            n.leave(n.call("read_described", thing, n.get(types, Types.DESCRIBE, PTR), rule, key, slot, reaches,
+                           number))
 
-        for offset in (Types.TENSOR, Types.PARAMETER):
-            n.when(self.same(n, kind, n.get(types, offset, PTR)), described)
+        is_torchs = n.either(*(self.same(n, kind, n.get(types, at, PTR)) for at in (Types.TENSOR, Types.PARAMETER)))
+        n.when(is_torchs, described)
         n.when(self.same(n, kind, n.get(types, Types.ARRAY, PTR)),
-               lambda: n.leave(n.call("read_buffer", thing, rule, key, slot, reach)))
+               lambda: n.leave(n.call("read_buffer", thing, rule, key, slot, reaches, number)))
         n.end(n.call("read_number", thing, rule, key, slot))

@@ -13,7 +13,7 @@ import os
 import sys
 import zlib
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from contextlib import suppress
 from typing import Any, Protocol
 
 from tilewright.diagnostics import InternalError
@@ -25,6 +25,9 @@ from tilewright.targets.llvm.machine import Compiler, Machine, Request
 _WRITERS = ("native.py", "records.py", "../../llvm/text.py", "../../llvm/types.py")
 POOL_SOURCES = (*_WRITERS, "pool_code.py", "sharing_code.py", "fault_code.py", "lone_code.py")
 LAUNCHER_SOURCES = (*_WRITERS, "launcher_code.py", "launcher_values.py")
+# How far LLVM optimises the launcher: three tensors take 10 ns less than with the few passes of level 1, which are
+# enough for the pool and save a tenth of a second where nothing is stored yet.
+LAUNCHER_LEVEL = 3
 # CPU names of LLVM that every processor of a kind can run.
 _BASELINE = {"x86_64": "x86-64", "aarch64": "generic"}
 
@@ -46,9 +49,8 @@ class Symbols:
     def __call__(self, name: str) -> int:
         while True:
             for library in self._libraries:
-                found = getattr(library, name, None)
-                if found is not None:
-                    return ctypes.cast(found, ctypes.c_void_p).value or 0
+                with suppress(ValueError):      # it has no such symbol
+                    return ctypes.addressof(ctypes.c_char.in_dll(library, name))
             if not self._more:
                 raise InternalError(f"generated code calls {name!r}, which this process does not have")
             try:
@@ -64,18 +66,23 @@ def machine_kind() -> str:
 
 def source_key(names: Sequence[str] = POOL_SOURCES) -> str:
     """A text that changes with the sources of the host's code and with the kind of machine."""
-    folder = Path(__file__).parent
-    texts = [(folder / name).read_bytes() for name in names]
+    folder = os.path.dirname(__file__)
+    texts = []
+    for name in names:
+        with open(os.path.join(folder, name), "rb") as file:
+            texts.append(file.read())
     marks = " ".join(f"{len(text)}-{zlib.crc32(text):08x}" for text in texts)     # hashlib takes 3 ms to load
     return f"host {machine_kind()} {sys.implementation.cache_tag} {marks}"
 
 
-def load_object(key: str, text: Callable[[], str], compiler: Compiler, store: ObjectStore | None) -> bytes:
-    """The object stored under `key`, or compiled from `text()` and stored now."""
+def load_object(key: str, text: Callable[[], str], compiler: Compiler, store: ObjectStore | None,
+                optimise: int = 1) -> bytes:
+    """The object stored under `key` and level of optimisation, or compiled from `text()` and stored now."""
+    key = f"{key} {optimise}"
     binary = store.get(key) if store is not None else None
     if binary is None:
         machine = Machine(f"{machine_kind()}-unknown-linux-gnu", _BASELINE[machine_kind()], "")
-        binary = compiler.compile(Request(text(), machine, optimise=1), "the host's own code")
+        binary = compiler.compile(Request(text(), machine, optimise=optimise), "the host's own code")
         if store is not None:
             store.put(key, binary)
     return binary

@@ -137,25 +137,30 @@ class Spec:
     """A specialisation: its key (two words a value), what guards it, and its kernels by launch facts.
 
     `GUARDS` points to: count, (dict, name, value) each, count, (cell, content) each.  `KERNELS` are four pairs
-    (record, compiled kernel), the pair's number being disjoint + 2 * wide.  `WRITTEN` points to a word a value.
+    (record, compiled kernel), the pair's number being disjoint + 2 * wide.  `WRITTEN` has a bit a tensor, in order.
     """
 
     NEXT, OPTIONS, GUARDS, ANYTHING, WRITTEN, KERNELS, KEY = 0, 8, 16, 24, 32, 40, 104
 
 
 class Bound:
-    """Offsets in a bound launcher, the object that `kernel[grid]` gives; the first two words are Python's."""
+    """Offsets in a bound launcher, the object that `kernel[grid]` gives; the first two words are Python's.
+
+    `SIZES` are the sizes of `GRID` if `KNOWN` is not 0; such a grid is a tuple of ints, which stays with a bound
+    launcher that is kept for the next use.
+    """
 
     VECTORCALL, STATE, GRID, KERNEL = 16, 24, 32, 40
-    SIZE = 48
+    KNOWN, SIZES = 48, 56
+    SIZE = 80
 
 
-class Reach:
-    """What is known of an argument beside its slot: its bytes low..high-1 and bits of `FLAGS`."""
+class Reaches:
+    """What is known of the tensors of a launch beside their slots: 2 if one of them is wide, else 0; a bit for each
+    that is read-only; from `PAIRS` on the lowest byte of each and the one after its highest."""
 
-    LOW, HIGH, FLAGS = 0, 8, 16
-    SIZE = 24
-    POINTER, READ_ONLY, WIDE = 1, 2, 4
+    WIDE, READ_ONLY, PAIRS = 0, 8, 16
+    PAIR = 16
 
 
 class Tag:

@@ -13,6 +13,7 @@ from typing import Any
 from tilewright.computed import computed
 from tilewright.targets.base import MemoryCopy
 from tilewright.targets.nvidia.driver.cuda import CUDA, CudaError
+from tilewright.targets.nvidia.driver.status import raise_failures
 from tilewright.targets.nvidia.driver.stream import current_stream
 
 
@@ -91,9 +92,10 @@ class Device:
         return DeviceMemory(self, size)
 
     def synchronize(self) -> None:
-        """Wait for all work on the device."""
+        """Wait for all work on the device; raise what a kernel with assertions failed with."""
         with self.current():
             CUDA.call("cuCtxSynchronize")
+        raise_failures()
 
 
 class DeviceMemory:

@@ -6,6 +6,7 @@ Before: nothing.  After: as for `llvm.text.FunctionWriter`.  Tests: tests/target
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -22,11 +23,12 @@ ALL_LANES = -1
 
 
 class Code(FunctionWriter):
-    """The body of one kernel of `num_warps` warps under construction."""
+    """The body of one kernel of `num_warps` warps under construction; see `_attributes` for the limits."""
 
     def __init__(self, module: ModuleWriter, name: str, params: Sequence[tuple[str, Type]], num_warps: int,
-                 has_fp8: bool = False) -> None:
-        super().__init__(module, name, params, VOID, _attributes(num_warps), (), "ptx_kernel")
+                 has_fp8: bool = False, programs: int = 1, max_registers: int | None = None) -> None:
+        super().__init__(module, name, params, VOID, _attributes(num_warps, programs, max_registers), (),
+                         "ptx_kernel")
         self.num_warps = num_warps
         self.has_fp8 = has_fp8      # converts them in hardware
         self._threads: dict[tuple[int, ...], Value] = {}
@@ -188,7 +190,8 @@ class Code(FunctionWriter):
     def _run(self, number: Value, first: int, count: int, base: int) -> Value:
         """Bits first..first+count-1 of `number`, moved to where `base` has its bit."""
         place = base.bit_length() - 1
-        part = self.op("and", number, constant(I32, ((1 << count) - 1) << first))
+        whole = number == self.tid and not first and 1 << count == self.num_warps * WARP_LANES
+        part = number if whole else self.op("and", number, constant(I32, ((1 << count) - 1) << first))
         if place > first:
             return self.emit(I32, f"shl nuw {part}, {place - first}")
         return self.op("lshr", part, constant(I32, first - place)) if place < first else part
@@ -209,9 +212,18 @@ class Code(FunctionWriter):
         return self.cast("sext", a, I64)
 
 
-def _attributes(num_warps: int) -> str:
-    """Of the kernel; without a least number of blocks ptxas may leave a thread 32 registers (13.0.88, 2026-11-30)."""
-    return f'nounwind "nvvm.reqntid"="{32 * num_warps}" "nvvm.minctasm"="1"'
+def _attributes(num_warps: int, programs: int, max_registers: int | None) -> str:
+    """Of the kernel: `max_registers` of a thread if that is given, else so many that `programs` fit on an SM.
+
+    Without either ptxas may leave a thread 32 registers (13.0.88, 2026-11-30).
+    """
+    limit = f'"nvvm.minctasm"="{programs}"' if max_registers is None else f'"nvvm.maxnreg"="{max_registers}"'
+    return f'nounwind "nvvm.reqntid"="{32 * num_warps}" {limit}'
+
+
+def without_limit(text: str) -> str:
+    """A kernel's text without a least number of programs that shall fit on an SM."""
+    return re.sub(r'"nvvm.minctasm"="\d+"', '"nvvm.minctasm"="1"', text)
 
 
 def known_flag(value: Value) -> bool | None:

@@ -1,6 +1,6 @@
 """Software pipelining: the operands of a dot in a loop are copied to shared memory some iterations ahead.
 
-    before                          after, for 3 stages
+    before                          after, for 3 stages (the first copies in a loop)
     for i:                          a = shared_alloc [count = 3]; barrier
         x = load p(i)               copy p(0) -> a[0]; commit; copy p(1) -> a[1]; commit
         y = dot x, ...              for i:
@@ -39,17 +39,27 @@ from tilewright.targets.nvidia.mma import choose, operand_layout, warps_of
 from tilewright.targets.nvidia.passes.coalesce import element_bytes, order_of, vector_length
 from tilewright.targets.nvidia.passes.staging import Buffer, buffer_for
 
-_MOST_STAGES = 8
+MOST_STAGES = 8
 _LEAST_BYTES = 4        # of a cp.async (PTX ISA 9.7.9.25.3.1)
 
 
-def pipeline(module: Module, num_stages: int, num_warps: int, capability: Capability) -> Module:
-    """`module` with its loops over dots in `num_stages` stages, as far as shared memory goes."""
+def pipeline(module: Module, num_stages: int, num_warps: int, capability: Capability,
+             most: int = MOST_STAGES) -> Module:
+    """`module` with its loops over dots in `num_stages` stages, or as many as a loop asks for, but at most `most`.
+
+    Whether the buffers fit is for the caller to see (`resources.buffer_bytes_of`).
+    """
     if not module.disjoint or not capability.cp_async:
         return module
     entry = module.entry
-    body = _Pipeliner(module, num_stages, num_warps, capability).block(entry.body)
+    body = _Pipeliner(module, num_stages, num_warps, capability, most).block(entry.body)
     return module if body is entry.body else replace(module, functions={entry.name: entry.with_body(body)})
+
+
+def most_stages(module: Module, num_stages: int) -> int:
+    """The largest number of stages that `pipeline` gives a loop of `module`."""
+    asked = [op.attrs["stages"] or 0 for op in ops_in(module.entry.body) if op.name == "for"]
+    return min(MOST_STAGES, max([num_stages, *asked]))
 
 
 @dataclass(frozen=True)
@@ -62,7 +72,8 @@ class Copied:
 
 
 class _Pipeliner:
-    def __init__(self, module: Module, num_stages: int, num_warps: int, capability: Capability) -> None:
+    def __init__(self, module: Module, num_stages: int, num_warps: int, capability: Capability, most: int) -> None:
+        self._most = most
         self._stages, self._warps, self._capability = num_stages, num_warps, capability
         body = module.entry.body
         self._uses, self._ops, self._uniform = uses(body), defining_ops(body), Uniform.of(body)
@@ -86,11 +97,9 @@ class _Pipeliner:
         return op if all(a is b for a, b in zip(regions, op.regions, strict=True)) else op.updated(regions=regions)
 
     def _loop(self, op: Op) -> list[Op]:
-        stages = min(op.attrs["stages"] or self._stages, _MOST_STAGES)
+        stages = min(op.attrs["stages"] or self._stages, self._most, MOST_STAGES)
         copies = self._copied(op) if stages > 1 else []
-        size = sum(c.buffer.bytes for c in copies)
-        stages = min(stages, self._capability.shared_bytes // size) if size else 0
-        if stages < 2:
+        if not copies:
             return [self._inside(op)]
         return _Loop(op, copies, stages, self._ops).rebuilt()
 
@@ -208,13 +217,7 @@ class _Loop:
             buffers = [build.create("shared_alloc", (), {"memory": c.buffer.memory, "count": self._stages})[0]
                        for c in self._copies]
             build.create("barrier")     # others may still read what lay there before
-            state = [op.operands[3 + k] for k in self._places]
-            index = lower
-            for stage in range(self._stages - 1):
-                number = self._constant(I32, stage)
-                slots = [self._slot(b, c, number) for b, c in zip(buffers, self._copies, strict=True)]
-                state = self._begin(index, state, self._is_before(index, upper, lower), slots)
-                index = self._sum(index, step)
+            state = self._first_copies(buffers)
             last = self._constant(I32, self._stages - 1)
             inits = [*op.operands[3:], *state, self._constant(I32, 0), last]
             types = [self._index_type, *(v.type for v in inits)]
@@ -225,6 +228,26 @@ class _Loop:
                 build.create("shared_free", (buffer,))
         renamed = dict(zip(results, op.results, strict=False))
         return [_with_results(o, renamed) for o in ops]
+
+    def _first_copies(self, buffers: Sequence[Value]) -> Sequence[Value]:
+        """Begin the copies of the iterations before the first; the carried values of the next one.
+
+        They are begun in a loop of their own: the code of one is long where a run may turn out to be none.
+        """
+        build = self._build
+        lower, upper, step = self._op.operands[:3]
+
+        def begun(number: Value, index: Value, *state: Value) -> Sequence[Value]:
+            slots = [self._slot(b, c, number) for b, c in zip(buffers, self._copies, strict=True)]
+            return [self._sum(index, step), *self._begin(index, state, self._is_before(index, upper, lower), slots)]
+
+        state = [self._op.operands[3 + k] for k in self._places]
+        first, count, one = (self._constant(I32, n) for n in (0, self._stages - 1, 1))
+        if self._stages == 2:
+            return begun(first, lower, *state)[1:]
+        region = build.region([I32, self._index_type, *(v.type for v in state)], begun)
+        attrs = {"unsigned": False, "stages": 1}
+        return build.create("for", (first, count, one, lower, *state), attrs, [region])[1:]
 
     def _iteration(self, args: tuple[Value, ...], buffers: Sequence[Value]) -> Sequence[Value]:
         build = self._build

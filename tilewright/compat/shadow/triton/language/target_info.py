@@ -1,5 +1,11 @@
-"""`triton.language.target_info`: refused, see tilewright.compat.refusals."""
+"""`triton.language.target_info`."""
 
-from tilewright.compat.refusals import refused_in
-
-__getattr__ = refused_in(__name__)
+from tilewright.runtime.target_info import (
+    cuda_capability_geq,
+    current_target,
+    is_cuda,
+    is_hip,
+    is_hip_cdna3,
+    is_hip_cdna4,
+    is_hip_gfx1250,
+)

@@ -1,5 +1,10 @@
-"""`triton.tools.mxfp`: refused, see tilewright.compat.refusals."""
+"""`triton.tools.mxfp`; it imports torch when one of its names is asked for."""
 
-from tilewright.compat.refusals import refused_in
+import importlib
+from typing import Any
 
-__getattr__ = refused_in(__name__)
+
+def __getattr__(name: str) -> Any:
+    if name in ("MXFP4Tensor", "MXScaleTensor", "fp8e8m0_to_float32"):
+        return getattr(importlib.import_module("tilewright.tools.mxfp"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,3 +1,3 @@
-"""`triton.backends.nvidia`: its modules are refused, see tilewright.compat.refusals."""
+"""`triton.backends.nvidia`."""
 
 from triton.backends.nvidia import compiler, driver

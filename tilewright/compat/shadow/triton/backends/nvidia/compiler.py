@@ -1,5 +1,7 @@
-"""`triton.backends.nvidia.compiler`: refused, see tilewright.compat.refusals."""
+"""`triton.backends.nvidia.compiler`: the code generator's face; the rest is refused, see tilewright.compat.refusals."""
 
+from tilewright.backends import CudaBackend as CUDABackend
+from tilewright.backends import CudaOptions as CUDAOptions
 from tilewright.compat.refusals import refused_in
 
 __getattr__ = refused_in(__name__)

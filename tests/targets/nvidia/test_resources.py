@@ -1,0 +1,163 @@
+"""What a program may ask of a GPU: what is refused before code is generated, and stages that are lowered to fit."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+
+import tilewright as triton
+import tilewright.language as tl
+from tests.targets.nvidia.harness import tile_ir
+from tests.targets.nvidia.test_passes import add
+from tests.targets.nvidia.test_pipeline import matmul
+from tilewright.diagnostics import CompilationError, FewerStagesWarning, OutOfResources
+from tilewright.ir.walk import ops_in
+from tilewright.language.options import Options
+from tilewright.targets.nvidia import NvidiaTarget
+from tilewright.targets.nvidia.assemble import find_assembler
+from tilewright.targets.nvidia.capability import capability
+from tilewright.targets.nvidia.resources import buffer_bytes_of, stages_that_fit
+
+TARGET = NvidiaTarget(90, assemble=False)
+needs_assembler = pytest.mark.skipif(find_assembler() is None, reason="no ptxas or nvJitLink on this machine")
+
+
+def vector_add():
+    x = np.zeros(64, np.float32)
+    return tile_ir(add, x, x.copy(), x.copy(), 64, BLOCK=64)
+
+
+def product(BM=128, BN=128, BK=64, dtype=np.float16):
+    a, b, c = (np.zeros((256, 256), dtype) for _ in range(3))
+    return tile_ir(matmul, a, b, c, 256, 256, 256, 256, 256, 256, BM=BM, BN=BN, BK=BK)
+
+
+@triton.jit
+def transposes(x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out + i[:, None] * N + i[None, :], tl.trans(tl.load(x + i[:, None] * N + i[None, :])))
+
+
+def test_scratch_beyond_the_limit():
+    """No number of stages helps, and none is tried."""
+    module = tile_ir(transposes, np.zeros(1, np.float64), np.zeros(1, np.float64), N=256)
+    text = ("out of resource: shared memory, Required: 524288, Hardware limit: 232448. transposes takes so much; "
+            "smaller blocks take less.")
+    with pytest.raises(OutOfResources) as caught:
+        TARGET.compile(module, Options(num_warps=8))
+    assert str(caught.value) == text
+    assert (caught.value.required, caught.value.limit, caught.value.name) == (524288, 227 << 10, "shared memory")
+
+
+def test_errors_survive_pickle():
+    error = pickle.loads(pickle.dumps(OutOfResources(2, 1, "registers", "Do less.")))
+    assert (error.required, error.limit, error.name) == (2, 1, "registers") and str(error).endswith("Do less.")
+    assert "num_stages" in str(OutOfResources(2, 1, "registers"))      # as triton makes it, of three arguments
+
+
+@pytest.mark.parametrize("asked, made, warns", [(3, 3, False), (7, 7, False), (8, 7, True)])
+def test_stages_are_lowered_with_one_warning(asked, made, warns):
+    """32 KiB a stage, of 227."""
+    module = product()
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        code = TARGET.compile(module, Options(num_stages=asked))
+    told = [w for w in seen if issubclass(w.category, FewerStagesWarning)]
+    assert len(told) == warns and code.metadata["num_stages"] == made
+    assert code.metadata["shared"] <= 227 << 10
+    if warns:
+        assert str(told[0].message) == (
+            "matmul: num_stages=8 takes 262144 bytes of shared memory, and a program may have 232448; it is compiled "
+            "with num_stages=7. Give num_stages=7, or smaller blocks")
+
+
+def test_an_error_instead_of_the_warning():
+    """What a tuner asks for."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FewerStagesWarning)
+        with pytest.raises(FewerStagesWarning, match="num_stages=8"):
+            TARGET.compile(product(), Options(num_stages=8))
+
+
+def test_smaller_gpus_have_fewer_stages():
+    with pytest.warns(FewerStagesWarning, match="101376; it is compiled with num_stages=3"):
+        code = NvidiaTarget(86, assemble=False).compile(product(), Options(num_stages=4))
+    assert code.metadata["num_stages"] == 3
+
+
+def test_buffers_are_counted_as_the_generator_takes_them():
+    staged = TARGET.laid_out(product(), Options(num_stages=3))
+    assert buffer_bytes_of(staged) == 3 * (32 << 10)
+    assert TARGET.compile(product(), Options(num_stages=3)).metadata["shared"] >= 3 * (32 << 10)
+    assert buffer_bytes_of(TARGET.laid_out(vector_add(), Options())) == 0
+
+
+def fit(wanted, buffers, scratch, limit=227 << 10):
+    asked = []
+
+    def needs(stages):
+        taken = buffers * stages if stages > 1 else 0
+        asked.append(stages)
+        yield taken
+        yield taken + scratch
+
+    return stages_that_fit("k", wanted, needs, capability(90)), asked
+
+
+def test_search():
+    assert fit(1, 0, 100) == (1, [1]) and fit(0, 0, 0)[0] == 1
+    with pytest.warns(FewerStagesWarning, match="num_stages=4 takes 400000 bytes.*num_stages=2"):
+        assert fit(4, 100000, 0) == (2, [4, 3, 2])
+    with pytest.warns(FewerStagesWarning):
+        assert fit(3, 70000, 30000)[0] == 2         # the buffers of three fit, but not with scratch
+    with pytest.raises(OutOfResources, match="300000, Hardware.*k takes so much even with num_stages=1 .400000 with n"):
+        fit(2, 50000, 300000)
+    with pytest.raises(OutOfResources, match="k takes so much; smaller"):
+        fit(2, 0, 300000)
+
+
+@pytest.mark.parametrize("options, text", [
+    (Options(num_warps=3), "num_warps is a power of two from 1 to 32, not 3"), (Options(num_warps=64), "not 64"),
+    (Options(num_ctas=2), "num_ctas=2.*leave num_ctas at 1"), (Options(maxnreg=0), "maxnreg is from 1 to 255"),
+    (Options(maxnreg=256), "maxnreg is from 1 to 255 registers a thread, not 256")])
+def test_options_that_are_refused(options, text):
+    with pytest.raises(CompilationError, match=text):
+        TARGET.compile(vector_add(), options)
+
+
+def test_registers_that_no_block_has():
+    with pytest.raises(OutOfResources, match="registers, Required: 131072, Hardware limit: 65536.*128 registers .maxnr"
+                                             "eg. for each of 1024 threads .num_warps=32.*maxnreg up to 64"):
+        TARGET.compile(vector_add(), Options(num_warps=32, maxnreg=128))
+    assert ".maxnreg 64" in TARGET.compile(vector_add(), Options(num_warps=32, maxnreg=64)).texts["ptx"]
+
+
+@needs_assembler
+@pytest.mark.parametrize("num_warps", [1, 2, 4, 8, 16, 32])
+def test_any_number_of_warps_has_registers(num_warps):
+    facts = NvidiaTarget(90).compile(vector_add(), Options(num_warps=num_warps)).metadata
+    assert facts["threads"] == 32 * num_warps and facts["registers"] * facts["threads"] <= 1 << 16
+
+
+@needs_assembler
+def test_maxnreg_limits_registers():
+    module = product(64, 64, 32)
+    free = NvidiaTarget(90).compile(module, Options()).metadata
+    limited = NvidiaTarget(90).compile(module, Options(maxnreg=64)).metadata
+    assert free["registers"] > 64 >= limited["registers"] and limited["local_bytes"] > 0 == free["local_bytes"]
+
+
+def test_stages_of_a_loop_count():
+    @triton.jit
+    def total(a, b, out, K, N: tl.constexpr):
+        i = tl.arange(0, N)
+        c = tl.zeros((N, N), tl.float32)
+        for k in tl.range(0, K, N, num_stages=8):
+            c = tl.dot(tl.load(a + i[:, None] * K + k + i[None, :]), tl.load(b + (k + i)[:, None] * N + i[None, :]), c)
+        tl.store(out + i[:, None] * N + i[None, :], c)
+
+    a, b, out = np.zeros((128, 256), np.float16), np.zeros((256, 128), np.float16), np.zeros((128, 128), np.float32)
+    with pytest.warns(FewerStagesWarning, match="num_stages=8.*num_stages=3"):
+        staged = TARGET.laid_out(tile_ir(total, a, b, out, 256, N=128), Options(num_stages=1))
+    assert {op.attrs["count"] for op in ops_in(staged.entry.body) if op.name == "shared_alloc"} == {3}
