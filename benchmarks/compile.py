@@ -24,6 +24,8 @@ from typing import Any
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 import tilewright as triton
 import tilewright.language as tl
 from benchmarks.gpu_cases.compiles import lines as gpu_lines

@@ -13,7 +13,17 @@ from tests.conform import edges
 from tests.conform.cases import elementwise_cases
 from tests.conform.modules import module, ptr
 from tilewright.ir.ops import TABLE
-from tilewright.ir.types import ALL_SCALARS, I1, I32, Pointer, Tile, element_of, shape_of, storage_dtype
+from tilewright.ir.types import (
+    ALL_SCALARS,
+    I1,
+    I32,
+    STORED_ONLY,
+    Pointer,
+    Tile,
+    element_of,
+    shape_of,
+    storage_dtype,
+)
 
 SHIFTS = ("shl", "shr_s", "shr_u")
 SHAPES = ((7,), (16,), (3, 5), (2, 17), (1,))
@@ -137,7 +147,7 @@ class Maker:
         return list(k.for_(k.const(0), few, k.const(1), inits, body))
 
     def reduction(self, k, pool):
-        x = self.choose([v for v in pool if isinstance(v.type, Tile)])
+        x = self.choose([v for v in pool if isinstance(v.type, Tile) and element_of(v.type) not in STORED_ONLY])
         element, axis = element_of(x.type), int(self.rng.integers(x.type.rank))
         row = "max_f" if element.is_float else "xor" if element == I1 else self.choose(("add", "max_s", "min_u"))
         return [k.one("reduce", x, axis=axis, regions=[k.region([element] * 2, lambda a, b: [k.one(row, a, b)])])]

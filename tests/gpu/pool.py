@@ -90,7 +90,7 @@ class Pool:
                     continue
                 with connection:
                     finished = self._feed(connection, process)
-                self._end(process, 60.0 if finished else 0.0)
+                self._end(process, 60.0 if finished else 2.0)
                 if finished:
                     return
 
@@ -124,17 +124,16 @@ class Pool:
                 if not connection.poll(self.test_seconds):
                     self._note(Result(test, "failed", f"no end within {self.test_seconds:g} s", "", self.test_seconds))
                     return False
-                outcome, reason, text, seconds = connection.recv()
+                outcome, reason, text, seconds, lost = connection.recv()
             except (EOFError, ConnectionError):
                 status = self._end(process, 5.0)
                 self._note(Result(test, "failed", f"the process ended with status {status}", "",
                                   time.monotonic() - start))
                 return False
             self._note(Result(test, outcome, reason, text, seconds))
-        try:
-            connection.send(None)
-        except ConnectionError:
-            pass        # it has lost its GPU, and said so with its last result
+            if lost:            # the context of its GPU, so it ends
+                return False
+        connection.send(None)
         return True
 
     def _note(self, result: Result) -> None:

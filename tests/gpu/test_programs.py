@@ -45,12 +45,16 @@ def test_torch_compiles(name: str, says: str, tmp_path: Path) -> None:
     assert said == says
 
 
+# torch and cuda-bindings ask the driver for functions that it may not have, which is no error of a kernel
+API_ERRORS = {"memcheck": ("--report-api-errors", "no"), "racecheck": ()}
+
+
 @pytest.mark.skipif(shutil.which("compute-sanitizer") is None, reason="compute-sanitizer is not on PATH")
 @pytest.mark.parametrize("tool", ["memcheck", "racecheck"])
 @pytest.mark.parametrize("path", [p for p in EXAMPLES if "benchmark" not in p.stem], ids=lambda path: path.stem)
 def test_compute_sanitizer_finds_nothing(path: Path, tool: str) -> None:
-    command = ["compute-sanitizer", "--tool", tool, "--error-exitcode", "9", sys.executable, str(path)]
-    result = subprocess.run([*command, "--device", "cuda"], capture_output=True, text=True, timeout=300,
-                            env={**os.environ, "PYTHONPATH": str(ROOT)})
+    command = ["compute-sanitizer", "--tool", tool, *API_ERRORS[tool], "--error-exitcode", "9"]
+    result = subprocess.run([*command, sys.executable, str(path), "--device", "cuda"], capture_output=True, text=True,
+                            timeout=300, env={**os.environ, "PYTHONPATH": str(ROOT)})
     assert result.returncode == 0, result.stdout[-6000:] + result.stderr[-2000:]
     assert "OK" in result.stdout and ("ERROR SUMMARY: 0 errors" in result.stdout or "0 hazards" in result.stdout)

@@ -54,7 +54,7 @@ class OneByOne:
         lost = self._lost()
         if lost is not None:
             outcome, reason = "failed", f"{reason} [{lost}]"
-        self._connection.send((outcome, reason, text, seconds))
+        self._connection.send((outcome, reason, text, seconds, lost is not None))
         if lost is not None:
             os._exit(BROKEN)
 

@@ -10,6 +10,7 @@ import pytest
 from tilewright.runtime.arguments import Pointer
 from tilewright.runtime.mirror import on_host
 from tilewright.runtime.specialize import Split
+from tilewright.targets.nvidia.ptx.buffers import byte_bounds
 
 
 class Elsewhere:
@@ -30,7 +31,7 @@ class Elsewhere:
 
 def split(*arrays: np.ndarray) -> Split:
     def pointer(a: np.ndarray) -> Pointer:
-        low, high = np.lib.array_utils.byte_bounds(a)
+        low, high = byte_bounds(a)
         return Pointer("fp32", a.ctypes.data, low, high if a.size else low, True, "cuda:0")
 
     pointers = [(2 * k, pointer(a)) for k, a in enumerate(arrays)]

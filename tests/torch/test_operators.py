@@ -12,6 +12,7 @@ import pytest
 
 import tilewright as triton
 import tilewright.language as tl
+from tests.gpu import ON_GPU
 from tilewright.diagnostics import KernelAssertionError
 
 torch = pytest.importorskip("torch")
@@ -136,6 +137,8 @@ def test_a_failed_assertion_is_the_kernels(assert_same: Callable[..., int]) -> N
     assert fast(torch.ones(1)).item() == 1
     with pytest.raises(KernelAssertionError, match="not positive"):
         fast(-torch.ones(1))
+        if ON_GPU:
+            torch.cuda.synchronize()
 
 
 def test_what_a_kernel_reads_may_change_but_not_what_it_writes() -> None:

@@ -9,6 +9,7 @@ Tests: tests/runtime/test_build.py.
 from __future__ import annotations
 
 import ast
+import marshal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -130,13 +131,13 @@ def encode_code(code: CodeObject, functions: Sequence[SourceFunction]) -> dict[s
     """A code object as the fields of a record."""
     metadata = map_places(code.metadata, lambda place: _relative(place, functions))
     return {"target": code.target.encode(), "name": code.name.encode(), "binary": code.binary,
-            "metadata": repr(metadata).encode("utf-8", "surrogatepass"),
+            "metadata": marshal.dumps(metadata),
             **{f"text {name}": text.encode("utf-8", "surrogatepass") for name, text in code.texts.items()}}
 
 
 def decode_code(fields: Mapping[str, bytes], functions: Sequence[SourceFunction]) -> CodeObject:
     """The opposite of `encode_code`, with the places where `functions` are now."""
-    metadata = ast.literal_eval(fields["metadata"].decode("utf-8", "surrogatepass"))
+    metadata = marshal.loads(fields["metadata"])        # plain data; a record is of this version of Python
     texts = {name.removeprefix("text "): value.decode("utf-8", "surrogatepass")
              for name, value in fields.items() if name.startswith("text ")}
     return CodeObject(fields["target"].decode(), fields["name"].decode(), fields["binary"], texts,

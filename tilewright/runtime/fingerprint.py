@@ -46,7 +46,8 @@ def sources_state(folder: Path = PACKAGE, target: str = "") -> str:
 
     An installer lists what it has installed, with hashes, in a file of its own, and writes that anew with any other
     version: its size and time stand for those of all sources.  (Who edits installed files clears the cache.)
-    In a source tree it is names, sizes and times of them all, which takes a millisecond.
+    In a source tree it is names, sizes and times of them all, which takes a millisecond: as texts, since as many tuples
+    make Python look for garbage among all objects of the process, which takes another one.
     """
     try:
         record = os.path.join(folder.parent, f"{folder.name}-{VERSION}.dist-info", "RECORD")
@@ -57,9 +58,9 @@ def sources_state(folder: Path = PACKAGE, target: str = "") -> str:
     found = []
     for entry in sources(folder, target):
         status = entry.stat()
-        found.append((entry.path, status.st_size, status.st_mtime_ns))
+        found.append(f"{entry.path}\0{status.st_size} {status.st_mtime_ns}")
     found.sort()
-    return repr(found)
+    return "\0".join(found)
 
 
 def sources_hash(folder: Path = PACKAGE, target: str = "") -> str:

@@ -25,6 +25,7 @@ from tilewright.runtime.launch import check_on_host, check_writable, facts_of
 from tilewright.targets.base import CodeObject
 from tilewright.targets.nvidia import NvidiaTarget
 from tilewright.targets.nvidia import ptx as machine
+from tilewright.targets.nvidia.ptx.buffers import byte_bounds
 
 TARGET = NvidiaTarget(90, assemble=False)
 _STATUS_WORDS = 4
@@ -68,7 +69,7 @@ def _in_whole_words(argument: Any) -> Any:
     array, offset = (argument.array, argument.offset) if isinstance(argument, machine.Pointer) else (argument, 0)
     if not isinstance(array, np.ndarray):
         return argument
-    low, high = np.lib.array_utils.byte_bounds(array)
+    low, high = byte_bounds(array)
     start, end = low & -_WORD, -(-high // _WORD) * _WORD
     data = np.frombuffer(memoryview((ctypes.c_ubyte * (end - start)).from_address(start)), np.uint8)
     data.flags.writeable = array.flags.writeable

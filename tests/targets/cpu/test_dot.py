@@ -61,6 +61,14 @@ def test_types(t, acc, m, n, k):
     both(product(m, n, k, t, acc), (1,), [make((m, k), t), make((k, n), t), make((m, n), acc)])
 
 
+@pytest.mark.parametrize("m,n,k", [(5, 32, 8), (16, 64, 64), (7, 96, 4), (4, 128, 36), (33, 192, 16), (8, 80, 12)])
+def test_int8_columns_of_any_count(m, n, k):
+    """What the bias adds is summed for one, two or four vectors of columns at once."""
+    rng = np.random.default_rng(2)
+    x, y = (rng.integers(-128, 128, s).astype(np.int8) for s in ((m, k), (k, n)))
+    both(product(m, n, k, I8, I32), (1,), [x, y, rng.integers(-99, 99, (m, n)).astype(np.int32)])
+
+
 def test_int8_wraps_in_32_bits_only():
     x, y = np.full((10, 20), 127, np.int8), np.full((20, 10), -128, np.int8)
     both(product(10, 10, 20, I8, I32), (1,), [x, y, np.full((10, 10), -2**31 + 5, np.int32)])
@@ -112,6 +120,25 @@ def test_matmul(m, n, k, blocks):
             both(matmul(*blocks, wrap=wrap), grid, args, exact=False, rtol=1e-4, atol=1e-4)
 
 
+def test_a_sum_that_is_not_cleared_before_its_loop():
+    """Programs find the sums of those before them in scratch; some loops do not run, and one tile starts at -0.0."""
+    m, n = 9, 48
+    def body(b, x, y, o, start):
+        p = b.pid(0)
+        first = b.op("splat", b.op("constant", value=start, type=F32), shape=(m, n))
+        at = b.at(o, b.mul(p, m * n))
+        (acc,) = b.for_(0, p, 1, [first], lambda i, acc: [
+            b.op("dot", b.load(tile_at(b, x, m, 8)), b.load(tile_at(b, y, 8, n)), acc)])
+        b.store(tile_at(b, at, m, n), acc)
+    rng = np.random.default_rng(6)
+    x, y = (rng.integers(-9, 9, s).astype(np.float32) for s in ((m, 8), (8, n)))
+    for start in (0.0, -0.0):
+        module = kernel([("x", ptr(F32)), ("y", ptr(F32)), ("o", ptr(F32))],
+                        lambda b, x, y, o, start=start: body(b, x, y, o, start))
+        both(module, (4,), [x, y, np.full((4, m, n), 7, np.float32)])
+        both(module, (4,), [-np.zeros_like(x), np.zeros_like(y), np.full((4, m, n), 7, np.float32)])
+
+
 def test_matmul_of_halves():
     rng = np.random.default_rng(3)
     x, y = rng.standard_normal((40, 50)).astype(np.float16), rng.standard_normal((50, 70)).astype(np.float16)
@@ -135,6 +162,19 @@ def test_batches(batch):
     rng = np.random.default_rng(4)
     x, y = (rng.integers(-9, 9, s).astype(np.float32) for s in (shape_a, shape_b))
     both(kernel([("x", ptr(F32)), ("y", ptr(F32)), ("o", ptr(F32))], body), (1,), [x, y, np.zeros(shape_c, np.float32)])
+
+
+def test_batches_of_int8():
+    """Each matrix has its own row of what the bias adds."""
+    m, n, k = 5, 32, 8
+    def body(b, x, y, o):
+        def tile(p, r, c):
+            return b.op("reshape", b.at(p, b.iota(2 * r * c)), shape=(2, r, c))
+        where = tile(o, m, n)
+        b.store(where, b.op("dot", b.load(tile(x, m, k)), b.load(tile(y, k, n)), b.load(where)))
+    rng = np.random.default_rng(7)
+    x, y = (rng.integers(-128, 128, s).astype(np.int8) for s in ((2, m, k), (2, k, n)))
+    both(kernel([("x", ptr(I8)), ("y", ptr(I8)), ("o", ptr(I32))], body), (1,), [x, y, np.zeros((2, m, n), np.int32)])
 
 
 def test_attention_like_loop():

@@ -26,6 +26,15 @@ def test_a_dear_tile_that_two_roots_need_is_kept_and_a_load_is_not():
     assert {r.name for r in plan.roots(load.result)} == {"reduce"}      # max, and the sum that computes exp
 
 
+def test_what_is_known_to_be_zero():
+    def body(b, x, o, n):
+        for number in (0.0, -0.0, 1.0):
+            b.store(b.at(o, b.iota(8)), b.op("splat", b.op("constant", value=number, type=F32), shape=(8,)))
+        b.store(b.at(o, b.iota(8)), b.load(b.at(x, b.iota(8))))
+    plan, ops = planned(body)
+    assert [plan.is_zero(op.operands[1]) for op in ops_named(ops, "store")] == [True, False, False, False]
+
+
 def test_a_load_that_a_loop_repeats_is_kept():
     def body(b, x, o, n):
         v = b.load(b.at(x, b.iota(64)))

@@ -106,8 +106,17 @@ def test_a_library_that_is_none_is_not_used(tmp_path):
 
 @needs_library
 def test_an_architecture_that_the_library_does_not_know():
-    with pytest.raises(AssemblerError, match="no nvJitLink that takes this architecture"):
-        assemble(b"", "sm_11", LIBRARY)
+    with pytest.raises(AssemblerError):
+        assemble(b"", "sm_999", LIBRARY)
+    ptx = InProcess().products(request_for(KERNEL, LIBRARY), "k")[0]
+    with pytest.raises(AssemblerError, match="(?i)999|architecture|invalid"):
+        assemble(ptx, "sm_999", LIBRARY)
+
+
+@needs_library
+def test_what_the_library_refuses_is_for_ptxas_to_judge(tmp_path):
+    newer = program(tmp_path, 'echo "Used 7 registers"; echo newer > "$6"')
+    assert assemble(b"nonsense", "sm_90a", Assembler(LIBRARY.library, newer.ptxas)).binary == b"newer\n"
 
 
 def test_ptxas_that_cannot_run_or_fails(children, tmp_path):

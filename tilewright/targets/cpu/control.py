@@ -10,10 +10,11 @@ Before: `Walker.before_regions` has put into scratch what the regions need.  Tes
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tilewright.ir.node import Block, Op, Value
 from tilewright.ir.types import I32, I64, Tile, shape_of
+from tilewright.targets.cpu.dot import sets_first
 from tilewright.targets.cpu.fuse import Walker
 from tilewright.targets.cpu.lanes import Lane
 from tilewright.targets.cpu.polling import poll, poll_sometimes
@@ -30,12 +31,15 @@ class Carried:
         self.walker = walker
         self.tiles = [k for k, v in enumerate(inits) if isinstance(v.type, Tile)]
         self.scalars = [k for k, v in enumerate(inits) if not isinstance(v.type, Tile)]
+        self.unset = [k for k in self.tiles if sets_first(walker, op, k)]     # of no content before the first iteration
         self.buffers = {k: self._start(op, inits, k) for k in self.tiles}
         self.first = [walker.scalar_value(inits[k]) for k in self.scalars]
 
     def _start(self, op: Op, inits: Sequence[Value], k: int) -> Buffer:
         """The buffer of tile `k`, holding its first value: that value's own if nobody else needs it."""
         walker, value = self.walker, inits[k]
+        if k in self.unset:
+            return walker.kernel.new_buffer(value.type)
         place = walker.plan.places[op]
         if (isinstance(walker.kernel.bindings[value], Buffer) and inits.count(value) == 1
                 and walker.plan.last_use(value, place.block) <= place.index
@@ -46,6 +50,11 @@ class Carried:
         buffer = walker.kernel.new_buffer(value.type)
         walker.keep([value], [buffer])
         return buffer
+
+    def set(self, inits: Sequence[Value]) -> None:
+        """Give the unset tiles their first value, for a loop that does not run."""
+        for k in self.unset:
+            self.walker.keep([inits[k]], [self.buffers[k]])
 
     def bind(self, args: Sequence[Value], scalars: Sequence[LlvmValue]) -> None:
         """Give the region's arguments their meaning."""
@@ -108,6 +117,8 @@ def lower_for(walker: Walker, op: Op) -> None:
     lower, upper, step = (_wide(walker, v, op.attrs["unsigned"]) for v in op.operands[:3])
     carried = Carried(walker, op, op.operands[3:])
     trips = _trips(walker, lower, upper, step)
+    if carried.unset:
+        _branch_if_none(walker, trips, lambda: carried.set(op.operands[3:]))
     (body,) = op.regions
     index = body.args[0]
 
@@ -130,6 +141,15 @@ def lower_for(walker: Walker, op: Op) -> None:
     with walker.region():
         results = code.while_loop((constant(LLVM_I64, 0), lower, *carried.first), condition, run)
     _bind_results(walker, op, carried, results[2:])
+
+
+def _branch_if_none(walker: Walker, trips: LlvmValue, run: Callable[[], None]) -> None:
+    """Call `run` for what is done where `trips` is zero."""
+    def way() -> tuple[LlvmValue, ...]:
+        run()
+        return ()
+
+    walker.code.branch(walker.code.fold_icmp("eq", trips, constant(LLVM_I64, 0)), way, unlikely=True)
 
 
 def _bind_results(walker: Walker, op: Op, carried: Carried, scalars: Sequence[LlvmValue]) -> None:

@@ -1,9 +1,10 @@
 """`dot`: brings the operands of a matrix product into memory in a good form, and its accumulator into a buffer.
 
 The operands are packed into scratch as the machine's `Scheme` for the product wants them, but a left operand of its
-type that is an affine, unmasked load is read where it lies.  The accumulator is the buffer
-of the loop-carried value if nobody else needs its old content, so that a K loop copies nothing.  `product` does the
-rest.  The attribute `precision` asks for less than IEEE and is met by it.
+type that is an affine, unmasked load is read where it lies.  The accumulator is the buffer of the loop-carried value if
+nobody else needs its old content, so that a K loop copies nothing, and one that starts at zero is not cleared: the
+first product overwrites it (`sets_first`).  `product` does the rest.  The attribute `precision` asks for less than IEEE
+and is met by it.
 Before: see `fuse`.  After: the result is bound to a buffer.  Tests: tests/targets/cpu/test_dot.py.
 """
 
@@ -20,7 +21,7 @@ from tilewright.targets.cpu.evaluate import Evaluator, Facts, Index
 from tilewright.targets.cpu.fuse import Walker
 from tilewright.targets.cpu.lanes import vector
 from tilewright.targets.cpu.nest import Nest, fixed, iterate
-from tilewright.targets.cpu.packing import pack, pack_groups, packed_type
+from tilewright.targets.cpu.packing import grouped_type, pack, pack_groups, packed_type
 from tilewright.targets.cpu.product import Matrix, Product
 from tilewright.targets.cpu.schemes import Scheme, choose
 from tilewright.targets.cpu.state import Buffer, Virtual
@@ -39,7 +40,7 @@ def lower(walker: Walker, op: Op) -> None:
     direct = element_of(acc.type) == scheme.total
     reads = {buffer.offset for buffer in (left, right) if buffer is not None}
     total, owned = _accumulator(walker, op, acc, reads) if direct else (pack(walker, acc, scheme.total), True)
-    _multiply(walker, op, left, right, total, scheme)
+    _multiply(walker, op, left, right, total, scheme, _unset(walker, op))
     for value, buffer in ((a, left), (b, right)):
         if buffer is not None and buffer.start is None and buffer is not walker.kernel.bindings[value]:
             walker.kernel.free(buffer)
@@ -73,7 +74,7 @@ def _right(walker: Walker, op: Op, scheme: Scheme) -> Buffer:
     if scheme.group == 1:
         return _packed(walker, op, b, packed_type(b, scheme.right),
                        lambda target: pack(walker, b, scheme.right, target=target), True)
-    return _packed(walker, op, b, packed_type(b, scheme.right, scheme.group),
+    return _packed(walker, op, b, grouped_type(b, scheme),
                    lambda target: pack_groups(walker, b, scheme, target), False)
 
 
@@ -187,11 +188,40 @@ def _destination(walker: Walker, op: Op) -> Buffer | None:
     return buffer
 
 
+def sets_first(walker: Walker, loop: Op, k: int) -> bool:
+    """Whether the tile that goes `k`-th round a `for` loop starts at zero and only adds up products.
+
+    Its buffer may hold anything then when the loop begins.
+    """
+    if loop.name != "for":
+        return False
+    plan, (body,) = walker.plan, loop.regions
+    arg = body.args[1 + k]
+    users = plan.users(arg)
+    if len(users) != 1 or users[0].name != "dot" or plan.places[users[0]].block is not body:
+        return False
+    (op,) = users
+    if arg in op.operands[:2] or element_of(arg.type) != choose(walker.code.isa, op).total:
+        return False
+    return plan.is_zero(loop.operands[3 + k])
+
+
+def _unset(walker: Walker, op: Op) -> LlvmValue | None:
+    """Whether the accumulator's buffer still has to be taken for zero (i1); None: never."""
+    loop, acc = walker.plan.places[op].around, op.operands[2]
+    if loop is None or loop.name != "for" or acc not in loop.regions[0].args:
+        return None
+    if not sets_first(walker, loop, loop.regions[0].args.index(acc) - 1):
+        return None
+    return walker.code.icmp("eq", walker.kernel.loops[-1].count, constant(LLVM_I64, 0))
+
+
 # --- the product
 
 
-def _multiply(walker: Walker, op: Op, left: Buffer | None, right: Buffer, total: Buffer, scheme: Scheme) -> None:
-    """total += a @ b, for each batch."""
+def _multiply(walker: Walker, op: Op, left: Buffer | None, right: Buffer, total: Buffer, scheme: Scheme,
+              unset: LlvmValue | None) -> None:
+    """total += a @ b, for each batch; where `unset`, total = a @ b."""
     a = op.operands[0]
     *batch, rows, depth = shape_of(a.type)
     columns = total.shape[-1]
@@ -209,7 +239,7 @@ def _multiply(walker: Walker, op: Op, left: Buffer | None, right: Buffer, total:
         first = _left_rows(walker, a) if left is None else matrix(left, number)
         with code.scope():
             Product(walker.kernel, scheme, (rows, columns, depth), first, matrix(right, number),
-                    matrix(total, number)).emit()
+                    matrix(total, number), unset).emit()
 
     if math.prod(batch) == 1:
         product(None)

@@ -1,12 +1,14 @@
 """Operands of matrix products brought into scratch, in the type and order that a scheme wants.
 
 Before: what the operand is made from and has to be in scratch is there (`Walker.prepare`).  After: a buffer; a right
-operand of groups has rows of `group` times as many elements, the group of each column side by side.
+operand of groups has rows of `group` times as many elements, the group of each column side by side, and where the
+scheme has a bias a last row with what the bias adds to each column.
 Tests: tests/targets/cpu/test_dot.py.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from tilewright.ir.node import Value
@@ -17,17 +19,25 @@ from tilewright.targets.cpu.evaluate import Evaluator, Index
 from tilewright.targets.cpu.fuse import Walker
 from tilewright.targets.cpu.lanes import Lane, integer, uniform, vector
 from tilewright.targets.cpu.nest import Nest, iterate
-from tilewright.targets.cpu.schemes import Scheme
+from tilewright.targets.cpu.schemes import GROUPED_LANES, Scheme
 from tilewright.targets.cpu.state import Buffer
 from tilewright.targets.llvm import avx512, convert
+from tilewright.targets.llvm.types import I8, constant, zero
+from tilewright.targets.llvm.types import I64 as LLVM_I64
 from tilewright.targets.llvm.types import Value as LlvmValue
-from tilewright.targets.llvm.types import constant
+
+_SUMS = 4       # vectors of columns that are summed at once
 
 
-def packed_type(value: Value, inner: Scalar, group: int = 1) -> Tile:
-    """The shape and type that `value` has when it is packed: rows of groups become one."""
+def packed_type(value: Value, inner: Scalar) -> Tile:
+    """The shape and type that `value` has when it is packed."""
+    return Tile(shape_of(value.type), inner)
+
+
+def grouped_type(value: Value, scheme: Scheme) -> Tile:
+    """The same for a right operand of groups: rows of a group become one."""
     *outer, rows, columns = shape_of(value.type)
-    return Tile((*outer, rows // group, columns * group), inner)
+    return Tile((*outer, rows // scheme.group + (scheme.bias != 0), columns * scheme.group), scheme.right)
 
 
 def pack(walker: Walker, value: Value, inner: Scalar, bias: int = 0, target: Buffer | None = None) -> Buffer:
@@ -68,7 +78,7 @@ def pack_groups(walker: Walker, value: Value, scheme: Scheme, target: Buffer | N
     *batch, depth, columns = shape_of(value.type)
     group, element = scheme.group, scheme.right
     shape = (*batch, depth // group, columns)
-    buffer = target if target is not None else walker.kernel.new_buffer(packed_type(value, element, group))
+    buffer = target if target is not None else walker.kernel.new_buffer(grouped_type(value, scheme))
     walker.prepare([value], None)
 
     def emit(nest: Nest) -> Sequence[LlvmValue]:
@@ -83,7 +93,49 @@ def pack_groups(walker: Walker, value: Value, scheme: Scheme, target: Buffer | N
         return ()
 
     walker.nest([value], shape, (), emit, splits=True)
+    if scheme.bias:
+        _add_biases(walker, buffer, scheme)
     return buffer
+
+
+def _add_biases(walker: Walker, buffer: Buffer, scheme: Scheme) -> None:
+    """Fill the last row of each matrix: the product of a left row of nothing but the bias with each column."""
+    code = walker.code
+    *batch, rows, width = buffer.shape
+    columns = width // scheme.group
+    vectors = math.gcd(columns // GROUPED_LANES, _SUMS)
+    line = width * buffer.element.bytes
+    t, size = scheme.right_vector(GROUPED_LANES), GROUPED_LANES * line // columns
+    first, bias = walker.kernel.start_of(buffer), scheme.biased(GROUPED_LANES)
+
+    def block(number: LlvmValue, column: LlvmValue) -> None:
+        offset = code.fold("add", code.fold("mul", number, constant(LLVM_I64, rows * line)),
+                           code.fold("mul", column, constant(LLVM_I64, line // columns)))
+        top = code.gep(first, offset, I8)
+
+        def cells(row: LlvmValue) -> list[LlvmValue]:
+            start = code.gep(top, code.fold("mul", row, constant(LLVM_I64, line)), I8)
+            return [code.gep(start, v * size, I8) for v in range(vectors)]
+
+        def run(row: LlvmValue, sums: tuple[LlvmValue, ...]) -> Sequence[LlvmValue]:
+            return [scheme.step(code, bias, code.load(cell, t, element.bytes), s)
+                    for cell, s in zip(cells(row), sums, strict=True)]
+
+        element = buffer.element
+        sums = code.counted(rows - 1, 1, run, [zero(t)] * vectors)
+        for cell, value in zip(cells(constant(LLVM_I64, rows - 1)), sums, strict=True):
+            code.store(value, cell, element.bytes)
+
+    def matrix(number: LlvmValue, _: tuple[LlvmValue, ...]) -> tuple[LlvmValue, ...]:
+        def some(column: LlvmValue, _: tuple[LlvmValue, ...]) -> tuple[LlvmValue, ...]:
+            block(number, column)
+            return ()
+
+        code.counted(columns, vectors * GROUPED_LANES, some)
+        return ()
+
+    with code.scope():
+        code.counted(math.prod(batch), 1, matrix)
 
 
 def side_by_side(code: Code, rows: Sequence[LlvmValue]) -> LlvmValue:

@@ -11,7 +11,8 @@ Before: a function without calls.  Nothing is changed.  Tests: tests/targets/cpu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tilewright.ir.node import Block, Op, Value
@@ -211,6 +212,20 @@ class Plan:
                 return None
             op, place = place.around, self.places[place.around]
         return op
+
+    def users(self, value: Value) -> Sequence[Op]:
+        """The ops that have `value` as an operand, in order."""
+        return self._users.get(value, ())
+
+    def is_zero(self, value: Value) -> bool:
+        """Whether every element of `value` is known to be 0, or +0.0."""
+        op = self._makers.get(value)
+        while op is not None and op.name in ("splat", "broadcast", "expand_dims", "reshape"):
+            op = self._makers.get(op.operands[0])
+        if op is None or op.name != "constant":
+            return False
+        number = op.attrs["value"]
+        return isinstance(number, (int, float)) and number == 0 and math.copysign(1.0, number) > 0
 
     def last_use(self, value: Value, block: Block) -> int:
         """Index in `block` of the last op that needs `value` (-1: none)."""

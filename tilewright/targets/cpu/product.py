@@ -17,7 +17,7 @@ from tilewright.targets.cpu.schemes import Scheme
 from tilewright.targets.cpu.state import Kernel
 from tilewright.targets.llvm import convert
 from tilewright.targets.llvm.types import I64 as LLVM_I64
-from tilewright.targets.llvm.types import Type, constant
+from tilewright.targets.llvm.types import Type, constant, zero
 from tilewright.targets.llvm.types import Value as LlvmValue
 
 # vector bits: (rows, vectors of columns) of the block in registers.  Measured on AVX-512: 8x2 97-98 % of the peak,
@@ -28,6 +28,7 @@ _GROUPED_BLOCK = (4, 4)
 # Steps of the depth in one iteration.  Four let the processor look further ahead (8 % where the left operand comes from
 # the second cache; measured on a Xeon, 2026-11-30).
 _UNROLLS = (4, 2, 1)
+_REGISTERS = {512: 32, 256: 16, 128: 16}    # by vector bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +43,19 @@ class Product:
     """total += a @ b for one pair of matrices."""
 
     def __init__(self, kernel: Kernel, scheme: Scheme, sizes: tuple[int, int, int], a: Matrix, b: Matrix,
-                 total: Matrix) -> None:
-        """`sizes` are rows, columns and depth; the matrices are as `scheme` says."""
+                 total: Matrix, unset: LlvmValue | None = None) -> None:
+        """`sizes` are rows, columns and depth; the matrices are as `scheme` says.
+
+        Where `unset` (i1), the total is taken to be zero, whatever its memory holds.
+        """
         self.code = kernel.code
         self.scheme = scheme
         self.rows, self.columns, self.depth = sizes
-        self.a, self.b, self.total = a, b, total
+        self.a, self.b, self.total, self.unset = a, b, total, unset
         self.element = convert.register_type(scheme.total)
         self.width = kernel.lanes_for(scheme.total in (F64, I64))
         self.block = _BLOCKS[kernel.vector_bits] if scheme.group == 1 else _GROUPED_BLOCK
+        self.registers = _REGISTERS[kernel.vector_bits]
 
     def emit(self) -> None:
         """All blocks: columns outside, so that a block of b stays in the nearest cache."""
@@ -127,43 +132,83 @@ class Product:
         return read
 
     def _bias(self, column: LlvmValue, vectors: int, width: int) -> list[LlvmValue]:
-        """What the left operand's bias adds to each column of the result."""
-        read, bias = self._right(column, vectors, width), self.scheme.biased(width)
-
-        def run(k: LlvmValue, sums: tuple[LlvmValue, ...]) -> Sequence[LlvmValue]:
-            return [self.scheme.step(self.code, bias, b, s) for b, s in zip(read(k, 0), sums, strict=True)]
-
-        none = constant(Type(self.element.element, width), 0)
-        return list(self.code.counted(self.depth // self.scheme.group, 1, run, [none] * vectors))
+        """What the left operand's bias adds to each column of the result: it lies below the right operand."""
+        return self._right(column, vectors, width)(constant(LLVM_I64, self.depth // self.scheme.group), 0)
 
     def _tile(self, row: LlvmValue, height: int, column: LlvmValue, vectors: int, width: int,
               offsets: Sequence[LlvmValue] | None) -> None:
         """A block of `height` rows by `vectors` vectors, over the whole depth; `offsets` are subtracted."""
-        code, scheme, size = self.code, self.scheme, self.scheme.total.bytes
-        t = Type(self.element.element, width if width > 1 else 0)
+        code, size = self.code, self.scheme.total.bytes
         lines = self._rows(self.total, row, self._columns_at(column, size), height)
-        cells = [code.gep(line, v * width * size, Type("i8")) for line in lines for v in range(vectors)]
-        left = self._rows(self.a, row, constant(LLVM_I64, 0), height)
-        read = self._right(column, vectors, width)
+        cells = [[code.gep(line, v * width * size, Type("i8")) for v in range(vectors)] for line in lines]
+        steps = _Steps(self, self._rows(self.a, row, constant(LLVM_I64, 0), height),
+                       self._right(column, vectors, width), vectors, width)
+        count = self.depth // self.scheme.group
+        unroll = next(u for u in _UNROLLS if count % u == 0)
 
         def run(k: LlvmValue, sums: tuple[LlvmValue, ...]) -> Sequence[LlvmValue]:
             following = list(sums)
-            at = [code.gep(first, k, scheme.left_step) for first in left]
-            for u in range(unroll):
-                right = read(k, u)
-                for r in range(height):
-                    step = code.load(code.gep(at[r], u, scheme.left_step) if u else at[r], scheme.left_step,
-                                     scheme.left.bytes)
-                    spread = code.splat(step, width) if width > 1 else step
-                    for v, b in enumerate(right):
-                        cell = r * vectors + v
-                        following[cell] = scheme.step(code, spread, b, following[cell])
+            steps.at(k).together(0, unroll, following)
             return following
 
-        steps = self.depth // scheme.group
-        unroll = next(u for u in _UNROLLS if steps % u == 0)
-        start = [code.load(cell, t, size) for cell in cells]
-        if offsets is not None:
-            start = [code.op("sub", s, offsets[n % vectors]) for n, s in enumerate(start)]
-        for cell, value in zip(cells, code.counted(steps, unroll, run, start), strict=True):
-            code.store(value, cell, size)
+        sums = self._start([cell for line in cells for cell in line], width, offsets)
+        if count > unroll:
+            sums = list(code.counted(count - unroll, unroll, run, sums))
+        # The last steps are done row by row, and sums stored as soon as they are there: a store that reads a register
+        # long after it was written costs as much as a multiplication (17 % of tiles of 64 steps; Xeon, 2026-11-30).
+        apart = min(unroll, max(1, (self.registers - 2 - height * vectors) // vectors))
+        last = steps.at(constant(LLVM_I64, count - unroll))
+        last.together(0, unroll - apart, sums)
+        for r in last.by_rows(unroll - apart, unroll, sums):
+            for v, cell in enumerate(cells[r]):
+                code.store(sums[r * vectors + v], cell, size)
+
+    def _start(self, cells: Sequence[LlvmValue], width: int, offsets: Sequence[LlvmValue] | None) -> list[LlvmValue]:
+        """The sums to begin with."""
+        code, t = self.code, Type(self.element.element, width if width > 1 else 0)
+
+        def read() -> list[LlvmValue]:
+            return [code.load(cell, t, self.scheme.total.bytes) for cell in cells]
+
+        start = read() if self.unset is None else list(code.branch(self.unset, lambda: [zero(t)] * len(cells), read))
+        if offsets is None:
+            return start
+        return [code.op("sub", s, offsets[n % len(offsets)]) for n, s in enumerate(start)]
+
+
+class _Steps:
+    """Steps of the depth for one block in registers: `left` rows, and what reads the right operand's vectors."""
+
+    def __init__(self, product: Product, left: Sequence[LlvmValue], right: Callable[[LlvmValue, int], list[LlvmValue]],
+                 vectors: int, width: int) -> None:
+        self.code, self.scheme = product.code, product.scheme
+        self.left, self.right, self.vectors, self.width = left, right, vectors, width
+
+    def at(self, k: LlvmValue) -> _Steps:
+        """From step `k` on."""
+        self.k = k
+        self.rows = [self.code.gep(first, k, self.scheme.left_step) for first in self.left]
+        return self
+
+    def together(self, start: int, stop: int, sums: list[LlvmValue]) -> None:
+        """Steps from `start` to `stop`, each for all rows."""
+        for u in range(start, stop):
+            right = self.right(self.k, u)
+            for r in range(len(self.rows)):
+                self._row(r, u, right, sums)
+
+    def by_rows(self, start: int, stop: int, sums: list[LlvmValue]) -> Iterator[int]:
+        """The same, one row after the other; yields the number of a row that is done."""
+        right = [self.right(self.k, u) for u in range(start, stop)]
+        for r in range(len(self.rows)):
+            for u in range(start, stop):
+                self._row(r, u, right[u - start], sums)
+            yield r
+
+    def _row(self, r: int, u: int, right: Sequence[LlvmValue], sums: list[LlvmValue]) -> None:
+        """One step for one row."""
+        code, t = self.code, self.scheme.left_step
+        step = code.load(code.gep(self.rows[r], u, t) if u else self.rows[r], t, self.scheme.left.bytes)
+        spread = code.splat(step, self.width) if self.width > 1 else step
+        for cell, b in enumerate(right, r * self.vectors):
+            sums[cell] = self.scheme.step(code, spread, b, sums[cell])

@@ -18,7 +18,7 @@ from tilewright.targets.llvm.text import FunctionWriter
 from tilewright.targets.llvm.types import I32 as LLVM_I32
 from tilewright.targets.llvm.types import Type, Value, constant
 
-_GROUPED_LANES = 16     # of the grouping instructions, which work on whole registers of 512 bits
+GROUPED_LANES = 16     # of the grouping instructions, which work on whole registers of 512 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Scheme:
                 return code.fma(spread, right, total)
             return code.op("add", code.op("mul", spread, right), total)
         element, name = _INSTRUCTIONS[self.right]
-        narrow = Type(element, _GROUPED_LANES * self.group)
+        narrow = Type(element, GROUPED_LANES * self.group)
         args = [total, code.bitcast(spread, narrow), code.bitcast(right, narrow)]
         code.module.declare(name, total.type, [a.type for a in args])
         return code.call(name, total.type, args)
@@ -77,7 +77,7 @@ def choose(isa: Isa, op: Op) -> Scheme:
     total = sums_in(element_of(acc.type))
     element = element_of(a.type)
     depth, columns = shape_of(b.type)[-2:]
-    if element == element_of(b.type) and columns % _GROUPED_LANES == 0:
+    if element == element_of(b.type) and columns % GROUPED_LANES == 0:
         if element == BF16 and total == F32 and isa.bf16 and depth % 2 == 0:
             return Scheme(BF16, BF16, F32, 2)
         if element == I8 and total == I32 and isa.vnni and depth % 4 == 0:

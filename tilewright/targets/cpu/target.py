@@ -17,6 +17,7 @@ from tilewright.locks import NO_FORK
 from tilewright.targets.base import CodeObject, LoadedKernel, Stage, Target
 from tilewright.targets.cpu.host.choice import Host, make_host
 from tilewright.targets.cpu.host.library import ObjectStore
+from tilewright.targets.cpu.machines import named
 from tilewright.targets.llvm.machine import ASSEMBLY, Compiler, Machine, Request
 
 if TYPE_CHECKING:
@@ -64,8 +65,6 @@ class CpuTarget(Target):
     def machine(self) -> Machine:
         """The machine that code is generated for; the compiler says what this one is."""
         if self._machine is None:
-            with NO_FORK:
-                from tilewright.targets.cpu.machines import named
             self._machine = named(self._cpu, self._compiler.host())
         return self._machine
 
@@ -75,8 +74,7 @@ class CpuTarget(Target):
     def import_compiler(self) -> None:
         with NO_FORK:
             import tilewright.passes
-            import tilewright.targets.cpu.generate
-            import tilewright.targets.cpu.machines  # noqa: F401
+            import tilewright.targets.cpu.generate  # noqa: F401
 
     def key(self) -> str:
         return f"{VERSION} {self.machine.key()}"

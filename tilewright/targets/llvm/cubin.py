@@ -41,7 +41,7 @@ def assemble(ptx: bytes, cpu: str, assembler: Assembler) -> Cubin:
     """The cubin of `ptx` for `cpu` (`sm_90a`).  `AssemblerError` if it is refused, or if there is no assembler."""
     if assembler.library and (_ONLY_PTXAS not in ptx or not assembler.ptxas):
         library = _load(assembler.library)
-        made = None if library is None else _Link(library, cpu, assembler.options).cubin(ptx)
+        made = None if library is None else _linked(library, ptx, cpu, assembler)
         if made is not None:
             return made
     if not assembler.ptxas:
@@ -61,6 +61,16 @@ def _load(path: str) -> Any:
     except (OSError, AttributeError):
         return None
     return library
+
+
+def _linked(library: Any, ptx: bytes, cpu: str, assembler: Assembler) -> Cubin | None:
+    """The cubin; None if ptxas, which may be newer, is to have the last word."""
+    try:
+        return _Link(library, cpu, assembler.options).cubin(ptx)
+    except AssemblerError:
+        if not assembler.ptxas:
+            raise
+        return None
 
 
 class _Link:

@@ -18,6 +18,7 @@ import llvmlite.binding as llvm
 from tilewright.diagnostics import InternalError
 from tilewright.targets.llvm.cubin import AssemblerError, assemble
 from tilewright.targets.llvm.machine import ASSEMBLY, CUBIN, OBJECT, Machine, Request
+from tilewright.targets.llvm.ptx_repairs import repaired
 
 _TUNED = (22,)      # major versions of LLVM that were tried with `tune`
 
@@ -95,7 +96,8 @@ def compile_request(request: Request) -> bytes:
     elif request.optimise:
         _run_pipeline(module, target, request.optimise)
     if request.output in (ASSEMBLY, CUBIN):
-        return str(target.emit_assembly(module)).encode()
+        text = str(target.emit_assembly(module))
+        return (repaired(text) if request.machine.triple.startswith("nvptx") else text).encode()
     return bytes(target.emit_object(module))
 
 

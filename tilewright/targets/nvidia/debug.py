@@ -146,7 +146,7 @@ def _record(kernel: Kernel, number: int) -> Sequence[LlvmValue]:
     """Assertion `number` failed in this program: into the status record, if it is the first."""
     code = kernel.code
     status = code.cast("inttoptr", kernel.hidden("status"), PTR)
-    (old,) = code.machine("atom.cas", [I64], [status, constant(I64, 0), constant(I64, number)], how=".relaxed.sys",
+    (old,) = code.machine("atom.cas", [I64], [status, constant(I64, 0), constant(I64, number)], how=".relaxed.gpu",
                           kind="b64")
     won = code.icmp("eq", old, constant(I64, 0))
     for k, axis in enumerate("xyz", 1):

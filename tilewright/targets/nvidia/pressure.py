@@ -20,16 +20,16 @@ from tilewright.targets.nvidia.indices import index_values
 
 _FILE = 1 << 16         # 32-bit registers of an SM (CUDA C++ Programming Guide, technical specifications)
 _MOST_PROGRAMS = 32     # that an SM holds
-# A thread gets so many registers if its tiles need at most so many: the rest is for addresses and what is in between.
-_LIMITS = ((32, 64), (80, 128))
-_UNLIMITED = 255
+_LEAST, _MOST = 40, 255     # registers of a thread, whatever its tiles need; an instruction names at most 255
+_GRANULE = 8                # they are given out in eights
 _NAMES = frozenset({"iota", "splat", "expand_dims", "broadcast"})      # what they give are other values' registers
 
 
 def programs_per_sm(module: Module, num_warps: int) -> int:
     """How many programs of a laid-out module shall fit on an SM, at least."""
     need = _Pressure(module).of(module.entry.body)
-    limit = next((given for most, given in _LIMITS if need <= most), _UNLIMITED)
+    wanted = need + need // 2 + 16      # with addresses and what is in between
+    limit = min(max(_LEAST, -(-wanted // _GRANULE) * _GRANULE), _MOST)
     return min(max(1, _FILE // (limit * 32 * num_warps)), _MOST_PROGRAMS)
 
 

@@ -14,7 +14,7 @@ import ctypes
 import mmap
 import os
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from tilewright.diagnostics import InternalError
@@ -114,8 +114,8 @@ class Object:
         for table in self.sections:
             if table.kind == _RELA and (self.sections[table.info].flags & _ALLOC if number is None
                                         else table.info == number):
-                for at in range(table.offset, table.offset + table.size, 24):
-                    offset, info, addend = struct.unpack_from("<QQq", self.binary, at)
+                rows = self.binary[table.offset:table.offset + table.size]
+                for offset, info, addend in struct.iter_unpack("<QQq", rows):
                     yield Relocation(table.info, offset, info & 0xFFFFFFFF, info >> 32, addend)
 
 
@@ -129,8 +129,9 @@ class Image:
     def __init__(self, binary: bytes, resolve: Resolve) -> None:
         self.binary = binary
         parsed = Object(binary)
-        outside = sorted({parsed.symbols[r.symbol].name for r in parsed.relocations()
-                          if parsed.symbols[r.symbol].section == _UNDEFINED})
+        wanted = list(parsed.relocations())
+        outside = sorted({parsed.symbols[number].name for number in {r.symbol for r in wanted}
+                          if parsed.symbols[number].section == _UNDEFINED})
         layout, writable, table, size = _layout(parsed, len(outside))
         # private: a forked process has its own variables, and a debugger may write breakpoints
         self._memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, mmap.PROT_READ | mmap.PROT_WRITE)
@@ -142,7 +143,7 @@ class Image:
                 self._memory[at:at + section.size] = binary[section.offset:section.offset + section.size]
         external = self._write_table(parsed.machine, table, outside, resolve)
         addresses = [self._address(s, layout) for s in parsed.symbols]
-        self._relocate(parsed, layout, addresses, external)
+        self._relocate(parsed, wanted, layout, addresses, external)
         if parsed.machine == AARCH64:       # its instruction cache does not see stores by itself
             clear = ctypes.CDLL("libgcc_s.so.1")["__clear_cache"]
             clear(ctypes.c_void_p(self.base), ctypes.c_void_p(self.base + writable))
@@ -168,21 +169,26 @@ class Image:
             places[name] = (self.base + stub, self.base + word)
         return places
 
-    def _relocate(self, parsed: Object, layout: dict[int, int], addresses: list[int],
+    def _relocate(self, parsed: Object, wanted: Sequence[Relocation], layout: dict[int, int], addresses: list[int],
                   external: dict[str, tuple[int, int]]) -> None:
-        for r in parsed.relocations():
-            at = layout[r.section] + r.offset
-            symbol = parsed.symbols[r.symbol]
-            if symbol.section == _UNDEFINED:
-                stub, word = external[symbol.name]
-                (target,) = struct.unpack_from("<Q", self._memory, word - self.base)
-                place = relocations.Place(target, stub, word)
-            else:
-                place = relocations.Place(addresses[r.symbol], addresses[r.symbol], 0)
-            apply = relocations.X86_64 if parsed.machine == X86_64 else relocations.AARCH64
-            if r.kind not in apply:
-                raise InternalError(f"relocation {r.kind} of machine {parsed.machine} is not known to the loader")
-            apply[r.kind](self._memory, at, self.base + at, place, r.addend)
+        apply = relocations.X86_64 if parsed.machine == X86_64 else relocations.AARCH64
+        places: dict[int, relocations.Place] = {}
+        for section, offset, kind, number, addend in wanted:
+            place = places.get(number)
+            if place is None:
+                place = places[number] = self._place(parsed.symbols[number], addresses[number], external)
+            if kind not in apply:
+                raise InternalError(f"relocation {kind} of machine {parsed.machine} is not known to the loader")
+            at = layout[section] + offset
+            apply[kind](self._memory, at, self.base + at, place, addend)
+
+    def _place(self, symbol: Symbol, address: int, external: dict[str, tuple[int, int]]) -> relocations.Place:
+        """Where relocations find a symbol."""
+        if symbol.section != _UNDEFINED:
+            return relocations.Place(address, address, 0)
+        stub, word = external[symbol.name]
+        (target,) = struct.unpack_from("<Q", self._memory, word - self.base)
+        return relocations.Place(target, stub, word)
 
     def _protect(self, writable: int) -> None:
         """Code and constants become executable; from byte `writable` on, memory stays as it is."""

@@ -13,7 +13,7 @@ import os
 import sys
 import zlib
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from contextlib import suppress
 from typing import Any, Protocol
 
 from tilewright.diagnostics import InternalError
@@ -49,9 +49,8 @@ class Symbols:
     def __call__(self, name: str) -> int:
         while True:
             for library in self._libraries:
-                found = getattr(library, name, None)
-                if found is not None:
-                    return ctypes.cast(found, ctypes.c_void_p).value or 0
+                with suppress(ValueError):      # it has no such symbol
+                    return ctypes.addressof(ctypes.c_char.in_dll(library, name))
             if not self._more:
                 raise InternalError(f"generated code calls {name!r}, which this process does not have")
             try:
@@ -67,8 +66,11 @@ def machine_kind() -> str:
 
 def source_key(names: Sequence[str] = POOL_SOURCES) -> str:
     """A text that changes with the sources of the host's code and with the kind of machine."""
-    folder = Path(__file__).parent
-    texts = [(folder / name).read_bytes() for name in names]
+    folder = os.path.dirname(__file__)
+    texts = []
+    for name in names:
+        with open(os.path.join(folder, name), "rb") as file:
+            texts.append(file.read())
     marks = " ".join(f"{len(text)}-{zlib.crc32(text):08x}" for text in texts)     # hashlib takes 3 ms to load
     return f"host {machine_kind()} {sys.implementation.cache_tag} {marks}"
 

@@ -6,6 +6,7 @@ Before: nothing.  After: as for `llvm.text.FunctionWriter`.  Tests: tests/target
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -218,6 +219,11 @@ def _attributes(num_warps: int, programs: int, max_registers: int | None) -> str
     """
     limit = f'"nvvm.minctasm"="{programs}"' if max_registers is None else f'"nvvm.maxnreg"="{max_registers}"'
     return f'nounwind "nvvm.reqntid"="{32 * num_warps}" {limit}'
+
+
+def without_limit(text: str) -> str:
+    """A kernel's text without a least number of programs that shall fit on an SM."""
+    return re.sub(r'"nvvm.minctasm"="\d+"', '"nvvm.minctasm"="1"', text)
 
 
 def known_flag(value: Value) -> bool | None:

@@ -80,10 +80,7 @@ class Buffers:
         """One region for arrays whose bytes overlap."""
         spans: list[_Host] = []
         for array, name in arrays:
-            low, high = np.lib.array_utils.byte_bounds(array) if hasattr(np.lib, "array_utils") else \
-                np.byte_bounds(array)       # type: ignore[attr-defined]
-            if array.size == 0:
-                low = high = array.ctypes.data
+            low, high = byte_bounds(array)
             spans.append(_Host(low, high, [name], array.flags.writeable))
         for host in sorted(spans, key=lambda h: (h.low, h.high)):
             last = self.hosts[-1] if self.hosts else None
@@ -207,3 +204,12 @@ def _number(value: Any, variable: Variable) -> bytes:
     if isinstance(value, float | np.floating):
         return np.array(value, f"f{variable.size}").tobytes()
     return (int(value) & ((1 << 8 * variable.size) - 1)).to_bytes(variable.size, "little")
+
+
+def byte_bounds(array: Array) -> tuple[int, int]:
+    """The addresses of an array's first byte and behind its last; the same one if it has none."""
+    if array.size == 0:
+        return array.ctypes.data, array.ctypes.data
+    find = np.lib.array_utils.byte_bounds if hasattr(np.lib, "array_utils") else np.byte_bounds  # type: ignore[attr-defined]
+    low, high = find(array)
+    return int(low), int(high)
