@@ -160,6 +160,9 @@ class JITFunction(DescribedFunction, KernelInterface):
                 checked.launch(self, sizes, values, given, seen)
             return None
         if self.interprets():
+            if device == CPU:       # no `with`: a step debugger would show its end, behind the kernel's last line
+                self._interpret(sizes, values, given, split)
+                return None
             with self._on_host(split, device) as seen:
                 self._interpret(sizes, values, given, seen)
             return None
