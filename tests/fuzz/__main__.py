@@ -16,7 +16,7 @@ from tests.fuzz.shrink import shrink
 
 def report(seed: int, engines: tuple[str, ...], statements: int, shrink_seconds: float) -> bool:
     """Run one seed; print what is found.  Gives whether something was."""
-    program = generate(seed, statements, crowded="ptx" not in engines)
+    program = generate(seed, statements, crowded={"ptx", "cuda"}.isdisjoint(engines))
     verdict = check(program, engines)
     if not verdict.fails:
         return False

@@ -14,6 +14,7 @@ from tilewright.diagnostics import KernelAssertionError
 from tilewright.targets.base import CodeObject
 from tilewright.targets.nvidia.driver import status
 from tilewright.targets.nvidia.driver.cuda import CUDA
+from tilewright.targets.nvidia.driver.device import Device
 from tilewright.targets.nvidia.driver.status import Status, raise_failures
 
 PLACE = {"file": "user.py", "line": 7, "column": 4, "end_line": 7, "end_column": 9, "function": "k", "caller": None}
@@ -69,3 +70,16 @@ def test_torch_raises_when_it_has_waited(words: ctypes.Array[ctypes.c_uint64], m
         assert waited == [name, name]
         waited.clear()
     assert len(kernels) == 2
+
+
+def test_the_drivers_own_wait_raises_it(words: ctypes.Array[ctypes.c_uint64], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    kernel = Status(CODE, DEVICE)
+    assert kernel.address
+    waited: list[str] = []
+    monkeypatch.setattr(Device, "current", lambda self: nullcontext())
+    monkeypatch.setattr(CUDA, "call", waited.append)
+    words[:] = (1, 0, 0, 3)
+    with pytest.raises(KernelAssertionError, match=r"in program \(0, 0, 3\): first"):
+        Device(0).synchronize()
+    assert waited == ["cuCtxSynchronize"]
