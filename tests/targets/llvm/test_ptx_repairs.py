@@ -18,6 +18,27 @@ def test_what_is_replaced() -> None:
     assert "abs.s32 wide, wide; cvt.u16.u32 %rs3, wide;" in made[1] and made[2:] == text.splitlines()[2:]
 
 
+def test_high_halves_that_are_chosen() -> None:
+    text = ("\tmov.b32 \t{_, %rs1}, %r1;\n\tmov.b32 \t{_, %rs2}, %r2;\n\tmov.b32 \t{%rs3, %rs4}, %r2;\n"
+            "\tselp.b16 \t%rs5, %rs1, 0, %p1;\n\tselp.b16 \t%rs6, %rs3, %rs1, %p1;\n")
+    made = repaired(text).splitlines()
+    assert made[0] == "\t{ .reg .b32 high; shr.u32 high, %r1, 16; cvt.u16.u32 %rs1, high; }"
+    assert made[1:] == text.splitlines()[1:]
+
+
+@triton.jit
+def halves(x, y, out, zero, N: tl.constexpr):
+    at = tl.arange(0, N)
+    tl.store(out + at, tl.where(tl.load(zero) == 0, tl.load(x + at), tl.load(y + at).to(tl.float16)) * 2.0)
+
+
+def test_values_of_chosen_halves() -> None:
+    x, y, out = np.arange(64, dtype=np.float16), -np.arange(64, dtype=np.int32), np.zeros(64, np.float16)
+    for zero in (0, 1):
+        ptx_machine.run(halves, (1,), (x, y, out, np.array([zero])), {"N": 64, "num_warps": 1})
+        assert out.tolist() == (2 * y if zero else 2 * x).tolist()
+
+
 @triton.jit
 def smallest(x, shifted, above, absolute, N: tl.constexpr):
     at = tl.arange(0, N)
