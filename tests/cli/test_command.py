@@ -56,3 +56,8 @@ def test_python_dash_m() -> None:
     command = [sys.executable, "-m", "tilewright", "--version"]
     result = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (result.returncode, result.stdout) == (0, f"tilewright {VERSION}\n")
+
+
+def test_a_closed_pipe_is_no_error() -> None:
+    run = subprocess.run(f"{sys.executable} -m tilewright knobs | head -1", shell=True, capture_output=True, text=True)
+    assert run.returncode == 0 and run.stdout.count("\n") == 1 and not run.stderr

@@ -100,3 +100,19 @@ def unpacking_a_scalar(x, n):
 def unpacking_too_few(x, n):
     a, b = n, n, n  # error: CompilationError: cannot unpack a tuple of 3 into 2 names
     tl.store(x, a + b)
+
+
+@case(x="*fp32", n="*i64")
+def pointer_as_a_number(x, n):
+    i = tl.arange(0, 8)
+    tl.store(x + i, 1.0, mask=i < n)  # error: CompilationError: a tensor is a pointer: pass x.item()
+
+
+@case(x="*i32", n="u32")
+def bits_of_an_unsigned_number(x, n):
+    tl.store(x, tl.extra.libdevice.popc(n))  # error: CompilationError: write x.to(tl.int32, bitcast=True)
+
+
+@case(x="*i32", n="i8")
+def bits_of_a_byte(x, n):
+    tl.store(x, tl.extra.libdevice.popc(n))  # error: CompilationError: write x.to(tl.int32)

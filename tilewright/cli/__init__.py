@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -44,7 +45,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given.command.endswith(".py"):
             hint = f"to run a script: tilewright run {given.command}"
         parser.error(f"no command {given.command!r}; {hint}")
-    return COMMANDS[given.command].main(given.rest)
+    try:
+        return COMMANDS[given.command].main(given.rest)
+    except BrokenPipeError:
+        if given.command == "run":      # the program's own
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())     # what Python flushes at its end
+        return 1
 
 
 def _parser() -> argparse.ArgumentParser:

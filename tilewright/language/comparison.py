@@ -30,7 +30,11 @@ def compare(builder: Builder, operator: str, lhs: Any, rhs: Any) -> tensor:
             raise LanguageTypeError(f"`{symbol}` compares a tensor with None; use `is None` or `is not None`")
     left, right = element_type(lhs), element_type(rhs)
     if isinstance(left, pointer_type) or isinstance(right, pointer_type):
-        raise IncompatibleTypeErrorImpl(left, right, "pointers do not compare; cast them to tl.int64 first")
+        both = isinstance(left, pointer_type) and isinstance(right, pointer_type)
+        cure = ("pointers do not compare; cast them to tl.int64 first" if both else
+                "a pointer does not compare with a number: read what it points to with tl.load; and an argument that "
+                "is a tensor is a pointer: pass x.item() for a number")
+        raise IncompatibleTypeErrorImpl(left, right, cure)
     a, b = prepare(builder, lhs, rhs, symbol)
     if a.dtype.is_floating():
         name = "cmp_une" if code == "ne" else f"cmp_o{code}"

@@ -15,7 +15,7 @@ from tilewright.language.builtin import Builtin, builtin, tensor_member
 from tilewright.language.constexpr import unwrap
 from tilewright.language.errors import LanguageTypeError
 from tilewright.language.tensor import tensor
-from tilewright.language.types import dtype, float32, float64
+from tilewright.language.types import dtype, float32, float64, pointer_type
 from tilewright.language.values import element_type, emit, is_literal, known_bool, to_tensor
 
 
@@ -24,7 +24,20 @@ def need_types(x: tensor, allowed: tuple[dtype, ...], what: str) -> None:
     if x.dtype not in allowed:
         names = [str(t) for t in allowed]
         raise LanguageTypeError(f"Expected dtype {names} but got {x.dtype}: tl.{what} computes in these types only; "
-                                "write x.to(tl.float32)")
+                                f"write {_cure(x.dtype, allowed)}")
+
+
+def _cure(given: dtype | pointer_type, allowed: tuple[dtype, ...]) -> str:
+    """The cast to one of the types that keeps most of the number, or all of its bits."""
+    if float32 in allowed:
+        return "x.to(tl.float32)"
+    same = [t for t in allowed if isinstance(given, dtype) and t.primitive_bitwidth == given.primitive_bitwidth]
+    if same and given.is_int():
+        return f"x.to(tl.{same[0]}, bitcast=True)"
+    return f"x.to(tl.{_SPELLINGS.get(str(allowed[0]), allowed[0])})"
+
+
+_SPELLINGS = {"fp16": "float16", "bf16": "bfloat16", "fp64": "float64"}
 
 
 def _float_operand(builder: Builder, x: Any, what: str, allowed: tuple[dtype, ...] = (float32, float64)) -> tensor:
