@@ -3,7 +3,8 @@
 One process: the same kernel source (benchmarks/gpu_cases/kernels.py) is loaded for Tilewright and, where it is
 installed, for triton; calls take turns, each behind a write of more than the second-level cache, and medians of the
 turns count.  Results are checked before anything is timed.  Launch times are of the calling thread, with an empty
-stream; a first launch, in a process of its own, finds its kernel in the disk cache.  Run on a machine with a GPU: python benchmarks/gpu.py [--only softmax] [--json FILE]
+stream; a first launch, in a process of its own, finds its kernel in the disk cache.  Run on a machine with
+a GPU: python benchmarks/gpu.py [--only softmax] [--json FILE]
 What was measured: docs/performance.md.
 """
 
