@@ -148,6 +148,10 @@ class FewerStagesWarning(UserWarning):
     """
 
 
+class SingleCtaWarning(UserWarning):
+    """A kernel asked for programs of several CTAs (`num_ctas`) on a GPU, and was compiled for one."""
+
+
 class PTXASError(TritonError):
     """The GPU's assembler refused what a kernel was compiled to; tuners leave such a config out."""
 

@@ -74,7 +74,8 @@ def running_total(out, x, n, B: tl.constexpr):
 @differs("`num_warps`, `num_stages` and the like do nothing on a CPU", topic="Launching and tuning",
          peer="They change the code, and can change results.",
          ours="They are checked and are part of the key, and change no bit.")
-@pytest.mark.parametrize("options", [{}, {"num_stages": 1}, {"num_stages": 5, "num_warps": 1}, {"num_warps": 16}])
+@pytest.mark.parametrize("options", [{}, {"num_stages": 1}, {"num_stages": 5, "num_warps": 1}, {"num_warps": 16},
+                                     {"num_ctas": 2}])
 def test_options_of_gpus_change_no_bit(options):
     first = np.random.default_rng(0).standard_normal((8, 48)).astype(np.float32)
     second, sums = first.copy(), np.zeros(2, np.float32)
@@ -82,3 +83,18 @@ def test_options_of_gpus_change_no_bit(options):
     running_total[(1,)](sums[1:], second, 8, B=48, **options)
     assert sums[0] == sums[1] != 0
     np.testing.assert_array_equal(first, second)
+
+
+@differs("`num_ctas` has no effect", topic="Launching and tuning",
+         peer="From compute capability 9.0 on, a program is spread over so many thread blocks of a cluster.",
+         ours="It is checked and is part of the key; a program runs on one block everywhere. For GPUs a "
+              "`SingleCtaWarning` says so once a process.")
+@pytest.mark.parametrize("num_ctas", [2, 4])
+@pytest.mark.filterwarnings("ignore::tilewright.diagnostics.SingleCtaWarning")
+def test_programs_of_several_ctas(launch, num_ctas):
+    """The sum depends on its order, which one block alone decides."""
+    x = np.random.default_rng(1).standard_normal((8, 48)).astype(np.float32)
+    sums = np.zeros((2, 1), np.float32)
+    launch(running_total, (1,), sums[0], x.copy(), 8, B=48)
+    launch(running_total, (1,), sums[1], x.copy(), 8, B=48, num_ctas=num_ctas)
+    assert sums[0] == sums[1] != 0

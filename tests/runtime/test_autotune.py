@@ -92,6 +92,14 @@ def test_one_config_is_not_timed():
     assert (x == 2).all() and not kernel.cache
 
 
+def test_configs_of_several_ctas_are_tuned_like_others():
+    configs = [triton.Config({"BLOCK": 16}, num_ctas=1), triton.Config({"BLOCK": 16}, num_ctas=2)]
+    kernel = tuned(configs=configs, do_bench=times([[2.0] * 3, [1.0] * 3]))
+    x = np.ones(32, np.float32)
+    kernel[grid](x, 32, 3.0)
+    assert kernel.best_config is configs[1] and (x == 3).all()
+
+
 def test_no_config_means_the_default_one():
     x = np.ones(16, np.float32)
     tuned(configs=[])[grid](x, 16, 2.0, BLOCK=16)

@@ -355,6 +355,7 @@ def autotune(configs: Sequence[Config], key: Sequence[str], prune_configs_by: Ma
              cache_results: bool = False) -> Callable[[Any], Autotuner]:
     """Decorator: launch with the fastest of `configs`, found anew for each value of the `key` arguments.
 
+    An empty list of configs stands for one that sets nothing, `Config({})`.
     `prune_configs_by` may have `early_config_prune(configs, named_args, **kwargs)`, `perf_model(**args)` and `top_k` (a
     number, or a share up to 1.0).  Before every timed run what the kernel may write, and what `restore_value` names, is
     put back as it was; then the tensors named in `reset_to_zero` are zeroed, or `pre_hook(args, reset_only=False)` is
