@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilewright.ir.node import Op
+from tilewright.ir.types import shape_of
 from tilewright.layout import Layout, blocked, coalesced, views
 from tilewright.layout.families import WARP_SIZE
 from tilewright.layout.linear import LANE, REGISTER, WARP, log2, padded_shape
@@ -91,3 +93,35 @@ def split_layout(given: Layout, num_warps: int) -> Layout:
     if len(given.shape) == 1:
         return blocked(given.shape, (2,), (WARP_SIZE,), (num_warps,), (0,))
     return views.joined(coalesced(given.shape[:-1], 1, num_warps))
+
+
+def layout_for(op: Op, given: Layout, num_warps: int) -> Layout:
+    """The layout in which `op` takes its operands, if they come in `given`; any will do for most ops."""
+    shape = shape_of(op.operands[0].type)
+    if op.name == "scan":
+        return scan_layout(given, shape, op.attrs["axis"], num_warps)
+    if op.name == "sort":
+        return sort_layout(given, shape, num_warps)
+    if op.name == "reduce":
+        return reduce_layout(given, shape, op.attrs["axis"], num_warps)
+    if op.name == "split":
+        return split_layout(given, num_warps)
+    return given
+
+
+def within_warps(op: Op, layout: Layout) -> Layout | None:
+    """A layout for a `reduce` that runs in `layout` across warps, in which fewer lie along the axis; None if none does.
+
+    The vectors of registers and the lanes stay; warps go along the other dims, as far as these reach.
+    """
+    axis = op.attrs["axis"]
+    along = layout.coordinate(axis)
+    crossing = [i for i, b in enumerate(along.bases(WARP)) if b]
+    beside = [i for i, b in enumerate(layout.bases(REGISTER)) if b and not along.bases(REGISTER)[i]]
+    if not crossing or not beside or layout.free()[WARP] or layout.free()[REGISTER]:
+        return None
+    registers, warps = list(layout.bases(REGISTER)), list(layout.bases(WARP))
+    for i, j in zip(reversed(crossing), reversed(beside), strict=False):
+        warps[i], registers[j] = registers[j], warps[i]
+    found = layout.with_bases(register=registers, warp=warps)
+    return found if reduce_layout(found, shape_of(op.operands[0].type), axis, 0) == found else None
