@@ -160,14 +160,19 @@ class Engine:
 
     def evaluate(self, op: Op, frame: Frame) -> tuple[Array, ...]:
         """One op by its row's meaning, its operands bound in `frame`; failures get the op's location."""
+        results = self.meaning(op, frame, [frame.get(v) for v in op.operands])
+        self._check(op, frame, results)
+        return results
+
+    def meaning(self, op: Op, frame: Frame, args: Sequence[Array]) -> tuple[Array, ...]:
+        """What the op would give for these arguments in the place of its operands."""
         if op.row.ref is None:
             raise InternalError(f"{op.loc}: the interpreter has no meaning for {op.name}")
-        call = Call([frame.get(v) for v in op.operands], [v.type for v in op.operands],
-                    [v.type for v in op.results], op.attrs, op.regions, self)
+        call = Call(args, [v.type for v in op.operands], [v.type for v in op.results], op.attrs, op.regions, self)
         outer = self._op, self._frame, self.location
         self._op, self._frame, self.location = op, frame, op.loc
         try:
-            results = op.row.ref(call)
+            return op.row.ref(call)
         except MemoryAccessError as error:
             raise error.located(self.module.entry_name, self._program(int(frame.programs[error.row])), op.loc) from None
         except TritonError:
@@ -176,8 +181,6 @@ class Engine:
             raise InterpreterError(render(f"{op.name}: {error}", op.loc)) from error
         finally:
             self._op, self._frame, self.location = outer
-        self._check(op, frame, results)
-        return results
 
     def _check(self, op: Op, frame: Frame, results: tuple[Array, ...]) -> None:
         """A result must look as its type says; a mistake in a row shows here, not somewhere later."""

@@ -35,12 +35,13 @@ from tilewright.diagnostics import (
     WrappedOffsetError,
 )
 from tilewright.interpret import dataflow
+from tilewright.interpret.alternatives import Alternatives, may_cancel, without_cancelled
 from tilewright.interpret.batched import DEFAULT_BUDGET, Engine, bind_arguments
 from tilewright.interpret.footprint import Cells, Footprints, View, common_unit
 from tilewright.interpret.frame import Frame
 from tilewright.interpret.memory import Extent, Memory
 from tilewright.interpret.races import Conflict, Order, Races
-from tilewright.interpret.shadows import exact_results, full, undefined_results
+from tilewright.interpret.shadows import Note, exact_results, full, undefined_results
 from tilewright.ir.node import Block, Module, Op, Value
 from tilewright.ir.ops import Call, Effect
 from tilewright.ir.ops.attributes import Rmw, Sem
@@ -85,6 +86,7 @@ class CheckedEngine(Engine):
         self._numbers = {id(op): number for number, op in enumerate(ops, 1)}
         self._places: Mapping[int, Location] = {number: op.loc for number, op in enumerate(ops, 1)}
         self._leaves_lanes = any(_leaves_lanes(op) for op in ops)
+        self._alternatives = Alternatives() if self._leaves_lanes and may_cancel(module, _leaves_lanes) else None
         self._depth = 0                             # of regions that run on lanes; no notes are kept there
         sizes = [_pointee_bytes(op.operands[0].type) for op in ops if op.row.effects & _TOUCHES and op.operands]
         self._cells = Cells([v.extent for v in views], common_unit(sizes, views))
@@ -103,7 +105,11 @@ class CheckedEngine(Engine):
         for value, array in zip(values, arrays, strict=True):
             sizes = shape_of(value.type)
             if self._leaves_lanes:
-                notes.append(full(frame.note("undefined", value), array, sizes))
+                undefined = frame.note("undefined", value)
+                notes.append(full(undefined, array, sizes))
+                if self._alternatives is not None:
+                    known = frame.note("alternatives", value)
+                    notes.append(self._alternatives.full(known, array, sizes))
             if _has_exact(value.type):
                 notes.append(full(frame.note("exact", value), array, sizes, np.int64))
         return [*arrays, *notes]
@@ -113,8 +119,11 @@ class CheckedEngine(Engine):
         notes = iter(arrays[len(values):])
         for value, array in zip(values, arrays, strict=False):
             undefined = next(notes, None) if self._leaves_lanes else None
+            known = next(notes, None) if self._alternatives is not None else None
             exact = next(notes, None) if _has_exact(value.type) else None
-            frame.notes["undefined", value] = undefined if undefined is not None and undefined.any() else None
+            undefined = undefined if undefined is not None and undefined.any() else None
+            frame.notes["undefined", value] = undefined
+            frame.notes["alternatives", value] = None if undefined is None else known
             frame.notes["exact", value] = None if exact is None or (exact == array).all() else exact
 
     def evaluate(self, op: Op, frame: Frame) -> tuple[Array, ...]:
@@ -127,6 +136,8 @@ class CheckedEngine(Engine):
             undefined = [frame.note("undefined", v) for v in op.operands]
             found = ([self._undefined_of_load(op, call, undefined)] if op.row.effects & _TOUCHES else
                      undefined_results(op, call, undefined))
+            if self._alternatives is not None:
+                found = self._note_alternatives(self._alternatives, op, frame, call, results, found)
             for value, note in zip(op.results, found, strict=True):
                 frame.notes["undefined", value] = note
         if not op.row.effects & _TOUCHES:
@@ -134,6 +145,17 @@ class CheckedEngine(Engine):
             for value, note in zip(op.results, exact_results(op, call, results, exact), strict=True):
                 frame.notes["exact", value] = note
         return results
+
+    def _note_alternatives(self, alternatives: Alternatives, op: Op, frame: Frame, call: Call,
+                           results: Sequence[Array], notes: Sequence[Note]) -> Sequence[Note]:
+        """Note the alternatives of results; the `undefined` notes are given back, less what has cancelled."""
+        known = [frame.note("alternatives", v) for v in op.operands]
+        made = alternatives.of_results(op, lambda args: self.meaning(op, frame, args), call.args, known, results, notes)
+        undefined = [frame.note("undefined", v) for v in op.operands]
+        notes = [without_cancelled(op, undefined, n, r, m) for n, r, m in zip(notes, results, made, strict=True)]
+        for value, note, array in zip(op.results, notes, made, strict=True):
+            frame.notes["alternatives", value] = None if note is None else array
+        return notes
 
     def run_region(self, region: Block, args: Sequence[Array]) -> tuple[Array, ...]:
         self._depth += 1

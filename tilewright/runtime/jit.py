@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from tilewright.computed import computed
-from tilewright.diagnostics import cut_own_frames
+from tilewright.diagnostics import cut_own_frames, shows_users_frames
 from tilewright.frontend.dependencies import dependencies
 from tilewright.language.function import Name, ParamKind, SourceFunction
 from tilewright.language.options import Options, Signature
@@ -539,6 +539,7 @@ def jit(*, version: object = ..., repr: Callable[[Specialization], str] | None =
         launch_metadata: Callable[..., Any] | None = ..., do_not_specialize: Iterable[Name] | None = ...,
         do_not_specialize_on_alignment: Iterable[Name] | None = ..., debug: bool | None = ...,
         noinline: bool | None = ..., source: str | None = ...) -> Callable[[Callable[..., Any]], JITFunction]: ...
+@shows_users_frames
 def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Make a Python function a kernel: `@jit` or `@jit(do_not_specialize=["n"])`.
 
@@ -548,5 +549,5 @@ def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
     made by `exec`.
     """
     if fn is None:
-        return lambda function: jit(function, **options)
+        return shows_users_frames(lambda function: jit(function, **options))
     return JITFunction(fn.fn if isinstance(fn, SourceFunction) else fn, **options)

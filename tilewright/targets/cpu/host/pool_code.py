@@ -15,6 +15,7 @@ from tilewright.targets.cpu.host.lone_code import LoneCode
 from tilewright.targets.cpu.host.native import Jump, Native, NativeModule
 from tilewright.targets.cpu.host.records import Cancel, Flags, Frame, Kernel, Pool
 from tilewright.targets.cpu.host.sharing_code import FUTEX_WAKE, Machine, SharingCode, call_kernel, futex
+from tilewright.targets.cpu.host.trial_code import TrialCode
 from tilewright.targets.llvm.types import I1, I32, I64, PTR, VOID, Type, Value, constant
 
 KEEP_LOCK_NS = 20_000           # shorter launches keep Python's lock: giving it away and back costs 40 ns
@@ -43,6 +44,7 @@ class PoolCode:
         self._scratch_block()
         LoneCode(module, machine)
         SharingCode(module, machine)
+        TrialCode(module)
         self._measure()
         self._run()
         self._launch()
@@ -237,7 +239,7 @@ class PoolCode:
         n.when(n.is_("uge", done, total), n.leave)
         large = n.is_("uge", expected(n.sub(total, done)), worth)
         n.when(n.both(large, n.is_("ugt", n.get(pool, Pool.THREADS), 1)),
-               lambda: n.call("share", kernel, slots, done, total, frame),
+               lambda: n.call("share_if_it_pays", kernel, slots, done, total, frame),
                lambda: n.call("solo", kernel, slots, done, total, frame))
         n.end()
 
