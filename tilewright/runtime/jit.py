@@ -39,6 +39,7 @@ from tilewright.runtime.specialize import Specializer, Split, typed
 
 if TYPE_CHECKING:
     from tilewright.interpret.eager_run import EagerProgram
+    from tilewright.runtime.checked import CheckedKernel
     from tilewright.runtime.native_launch import NativeLauncher
 
 
@@ -88,6 +89,7 @@ class JITFunction(DescribedFunction, KernelInterface):
         """What belongs to this process."""
         self._settings = knobs.snapshot()
         self._entries: dict[Any, Entry] = {}
+        self._checked: dict[Any, CheckedKernel] = {}
         self._lock = ForkSafeLock()
         self._native: NativeLauncher | None = None
         self._retired: list[NativeLauncher] = []    # what `kernel[grid]` gave before goes to them still
@@ -410,6 +412,16 @@ class JITFunction(DescribedFunction, KernelInterface):
         overridden = knobs.overrides()
         return bool(overridden["check"] if "check" in overridden else self._settings["check"])
 
+    def checked_kernel(self, values: Sequence[Any], given: Mapping[str, Any], split: Split) -> CheckedKernel:
+        """What checked mode runs for these arguments, made now if there is none."""
+        key = self._key(split, given, CPU)
+        known = self._checked.get(key)
+        if known is None or not known.guards.hold():
+            with NO_FORK:
+                from tilewright.runtime.checked import CheckedKernel
+            known = self._checked[key] = CheckedKernel(self, values, given, split)
+        return known
+
     def _on_host(self, split: Split, device: str) -> AbstractContextManager[Split]:
         """The same launch in the CPU's memory."""
         if device == CPU:
@@ -484,8 +496,8 @@ class JITFunction(DescribedFunction, KernelInterface):
 
         Python pickles a function by its name, under which there is the kernel: so torch takes `fn` out before.
         """
-        of_this_process = {"_settings", "_entries", "_lock", "_native", "_retired", "_is_used_again", "_is_read",
-                           "_bind", "pre_run_hooks", "specializer", "_eager", "_parsed"}
+        of_this_process = {"_settings", "_entries", "_checked", "_lock", "_native", "_retired", "_is_used_again",
+                           "_is_read", "_bind", "pre_run_hooks", "specializer", "_eager", "_parsed"}
         known = {"params": self.params, "arg_names": self.arg_names, "_src": self.src} if self.fn is not None else {}
         return {name: value for name, value in {**self.__dict__, **known}.items() if name not in of_this_process}
 
