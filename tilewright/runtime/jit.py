@@ -92,6 +92,7 @@ class JITFunction(DescribedFunction, KernelInterface):
         self._checked: dict[Any, CheckedKernel] = {}
         self._lock = ForkSafeLock()
         self._native: NativeLauncher | None = None
+        self._retired: list[NativeLauncher] = []    # what `kernel[grid]` gave before goes to them still
         self._is_used_again = False
         self._is_read = graph_test()        # asked at every launch; it seldom changes, since Dynamo guards it
         self.pre_run_hooks: list[Callable[..., Any]] = []
@@ -179,7 +180,7 @@ class JITFunction(DescribedFunction, KernelInterface):
             return kernel
         kernel.launch(sizes, split.slots, split.pointers)
         if kernel.record and not self.pre_run_hooks and not knobs.overrides():
-            self._learn(native_key, args, kwargs, values, given, split, kernel)
+            self._learn(grid, native_key, args, kwargs, values, given, split, kernel)
         return kernel
 
     def _told_of_launch(self, kernel: CompiledKernel, grid: Grid, values: Sequence[Any]) -> LazyDict:
@@ -193,10 +194,11 @@ class JITFunction(DescribedFunction, KernelInterface):
         self.pre_run_hooks.append(hook)
         if self._native is not None:
             HOOKS.forget(self._native)
+            self._retired.append(self._native)
             self._native, self._bind = None, _bind_in_python
 
-    def _learn(self, native_key: int, args: Sequence[Any], kwargs: Mapping[str, Any], values: Sequence[Any],
-               given: Mapping[str, Any], split: Split, kernel: CompiledKernel) -> None:
+    def _learn(self, grid: Any, native_key: int, args: Sequence[Any], kwargs: Mapping[str, Any],
+               values: Sequence[Any], given: Mapping[str, Any], split: Split, kernel: CompiledKernel) -> None:
         """After a launch: let native code do the next one like it."""
         with self._lock:
             if self._native is None:
@@ -205,6 +207,7 @@ class JITFunction(DescribedFunction, KernelInterface):
                 self._is_used_again = True
             if self._native is None:
                 return
+            self._native.learn_grid(grid)
             names = tuple(kwargs)
             if native_key <= 0:
                 self._native.learn_shape(len(args), names)
@@ -493,8 +496,8 @@ class JITFunction(DescribedFunction, KernelInterface):
 
         Python pickles a function by its name, under which there is the kernel: so torch takes `fn` out before.
         """
-        of_this_process = {"_settings", "_entries", "_checked", "_lock", "_native", "_is_used_again", "_is_read",
-                           "_bind", "pre_run_hooks", "specializer", "_eager", "_parsed"}
+        of_this_process = {"_settings", "_entries", "_checked", "_lock", "_native", "_retired", "_is_used_again",
+                           "_is_read", "_bind", "pre_run_hooks", "specializer", "_eager", "_parsed"}
         known = {"params": self.params, "arg_names": self.arg_names, "_src": self.src} if self.fn is not None else {}
         return {name: value for name, value in {**self.__dict__, **known}.items() if name not in of_this_process}
 
