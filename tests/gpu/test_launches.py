@@ -11,7 +11,7 @@ import tilewright.language as tl
 
 torch = pytest.importorskip("torch")
 several = pytest.mark.skipif("torch.cuda.device_count() < 2", reason="needs two GPUs")
-SLEEP = 200_000_000     # cycles; about 0.1 s
+SLEEP = 2_000_000_000   # cycles; about a second
 
 
 @tw.jit
