@@ -475,6 +475,19 @@ def test_bound_launchers_outlive_the_name(affine):
     assert alive() is not None
 
 
+def test_bound_launchers_outlive_a_hook(affine):
+    """What was bound before a hook came calls it, too."""
+    x, o, seen = torch.ones(2), torch.zeros(2), []
+    warm(affine, x, o, 2, 2, BLOCK=2)
+    early = affine[(1,)]
+    for k in range(3):
+        affine.add_pre_run_hook(lambda *args, **kwargs: seen.append(kwargs))
+        gc.collect()
+        others = [bytearray(8 * size) for size in range(1, 40) for _ in range(50)]      # where its tables were
+        early(x, o, 2, 2, BLOCK=2)
+        assert len(seen) == (k + 1) * (k + 2) // 2 and o.tolist() == [5, 5] and others
+
+
 def test_kernels_are_collected():
     kernel = fresh(affine_source)
     x, o = torch.ones(2), torch.zeros(2)

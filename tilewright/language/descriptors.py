@@ -28,6 +28,9 @@ _MOST_DIMENSIONS = 5
 class tensor_descriptor(structure):
     """Parts: base, shape, strides (integers), block shape, padding option."""
 
+    # a tensor that is out of bounds, say, is known to who launched by the name of the argument
+    part_names = ("", ".shape", ".strides", ".block_shape", ".padding")
+
     @property
     def base(self) -> tensor:
         return self[0]  # type: ignore[no-any-return]

@@ -14,8 +14,8 @@ from tilewright.passes.uniform_carry import UNIFORM_CARRY
 from tilewright.passes.widen import WIDEN
 
 # Every pass by its name.
-PASSES: dict[str, Pass] = {p.name: p for p in (FORGET_BOXES, INLINE, FOLD, CSE, WIDEN, UNIFORM_CARRY, LICM,
-                                                     CONTRACT, DCE)}
+PASSES: dict[str, Pass] = {p.name: p for p in (INLINE, FOLD, CSE, WIDEN, UNIFORM_CARRY, LICM, CONTRACT, DCE,
+                                                     FORGET_BOXES)}
 
 _SCALARS_AND_TILES = (INLINE, FOLD, CSE, WIDEN, UNIFORM_CARRY, LICM, FOLD, CSE)
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.compile import finish, lower
 from tilewright.diagnostics import BadAccess, KernelAssertionError, Location, OutOfBoundsError, render
 from tilewright.ir.types import Scalar
+from tilewright.lowering import finish, lower
 from tilewright.runtime.arguments import Pointer
 from tilewright.runtime.grid import normalise
 from tilewright.runtime.jit import JITFunction

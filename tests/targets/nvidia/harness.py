@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.compile import finish, lower
 from tilewright.interpret import batched
 from tilewright.interpret.memory import Memory
 from tilewright.ir.node import Module
 from tilewright.language.options import Options
+from tilewright.lowering import finish, lower
 from tilewright.passes import run_passes, standard
 from tilewright.runtime.launch import facts_of
 from tilewright.targets.base import CodeObject
