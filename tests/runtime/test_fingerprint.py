@@ -25,7 +25,7 @@ def package(tmp_path):
 def test_sources_are_what_code_depends_on(package):
     assert sorted(e.name for e in sources(package)) == ["a.py", "b.py"]
     names = {e.path.rpartition("tilewright" + os.sep)[2] for e in sources()}
-    assert {"version.py", "compile.py", os.path.join("targets", "llvm", "text.py")} <= names
+    assert {"version.py", "lowering.py", os.path.join("targets", "llvm", "text.py")} <= names
 
 
 def test_a_target_does_not_depend_on_another():

@@ -23,8 +23,8 @@ Bases = frozenset[Value] | None
 # Rows whose pointer results are based on what their operands at these positions are based on.
 _FOLLOWS: dict[str, Sequence[int]] = {
     "ptr_add": (0,), "bitcast": (0,), "splat": (0,), "broadcast": (0,), "expand_dims": (0,), "reshape": (0,),
-    "permute": (0,), "hint": (0,), "convert": (0,), "slice": (0,), "split": (0,), "gather": (0,), "select": (1, 2),
-    "join": (0, 1), "cat": (0, 1),
+    "permute": (0,), "hint": (0,), "box": (0,), "convert": (0,), "slice": (0,), "split": (0,), "gather": (0,),
+    "select": (1, 2), "join": (0, 1), "cat": (0, 1),
 }
 
 

@@ -28,7 +28,7 @@ from tilewright.runtime.key import Part, UncacheableError, kernel_parts, key_tex
 from tilewright.targets.base import CodeObject, Stage, Target
 
 if TYPE_CHECKING:
-    from tilewright.compile import Dump, Lowered
+    from tilewright.lowering import Dump, Lowered
 
 _LINES = ("line", "end_line")
 _COLUMNS = ("column", "end_column")
@@ -71,7 +71,7 @@ class Build:
         """The tile IR; makes it now."""
         with NO_FORK:
             self.target.prepare()      # starts while the compiler is loaded and the frontend works
-            from tilewright.compile import lower
+            from tilewright.lowering import lower
             self.target.import_compiler()
         clock = Clock()
         made = lower(self.fn, self.signature, self.options, check=self._check)
@@ -108,7 +108,7 @@ class Build:
             clock.timed(stages, spent)
 
         with NO_FORK:
-            from tilewright.compile import finish
+            from tilewright.lowering import finish
         code = finish(lowered, self.target, check=self._check, dump=dump, inspect=inspect)
         clock.mark()
         self._keep(parts, {**encode_code(code, self.guards.functions), "made": b"%d" % time.time_ns()})

@@ -169,7 +169,11 @@ def stored(kernel: Kernel, way: Plan, base: LlvmValue, registers: Registers, ele
     assert way.trip is not None
     if way.trip.spread is not None:
         registers = _moved(kernel, way.trip.spread, registers)
-    access = way.trip.store
+    write_registers(kernel, way.trip.store, base, registers, element)
+
+
+def write_registers(kernel: Kernel, access: Access, base: LlvmValue, registers: Registers, element: Element) -> None:
+    """Registers of a tile written to shared memory at `base`, without barriers."""
     guard = kernel.code.thread_flag({LANE: access.idle_lanes, WARP: access.idle_warps})
     words = _words(access, element)
     for step, address in zip(access.steps, _addresses(kernel, access, base, element), strict=True):

@@ -34,11 +34,11 @@ def buffer_bytes(op: Op) -> int:
 
 
 def shared_alloc(kernel: Kernel, op: Op) -> None:
-    kernel.bind(op.result, [kernel.shared.allocate(buffer_bytes(op))])
+    kernel.bind(op.result, [kernel.shared.allocate(buffer_bytes(op), op.attrs["align"])])
 
 
 def shared_free(kernel: Kernel, op: Op) -> None:
-    kernel.shared.free(buffer_bytes(kernel.ops[op.operands[0]]))
+    kernel.shared.free()
 
 
 def async_commit(kernel: Kernel, op: Op) -> None:
@@ -127,12 +127,15 @@ class _Places:
 
 
 def shared_load(kernel: Kernel, op: Op) -> None:
-    """A tile of shared memory; nothing is loaded before somebody needs it."""
+    """A tile of shared memory; nothing is loaded before somebody needs it, unless the op says `now`."""
     memory, layout = op.attrs["memory"], layout_of(op.result)
     assert memory.layout is not None
     forms = tuple(Form) if kernel.capability.cp_async else (Form.VECTOR,)
     access = best_access(layout, memory.layout, memory.element.bytes, forms=forms)
     loads = Loads(kernel, access, kernel.scalar(op.operands[0]), element_of(op.result.type))
+    if op.attrs["now"]:
+        kernel.bind(op.result, loads.all_of(layout.size(REGISTER))())
+        return
     kernel.bind_later(op.result, loads.all_of(layout.size(REGISTER)), loads)
 
 
