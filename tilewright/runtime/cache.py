@@ -22,7 +22,7 @@ import sys
 import time
 import warnings
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,8 +81,12 @@ def decode(content: bytes) -> tuple[str, dict[str, bytes]]:
 def file_name(name: str, key: str) -> str:
     """Where the record of `key` is, `name` being for people."""
     data = key.encode("utf-8", "surrogatepass")
-    shown = "".join(c if c.isascii() and c.isalnum() else "_" for c in name[:80])
-    return f"{shown}-{zlib.crc32(data):08x}{zlib.adler32(data):08x}{SUFFIX}"
+    return f"{shown_name(name)}-{zlib.crc32(data):08x}{zlib.adler32(data):08x}{SUFFIX}"
+
+
+def shown_name(name: str) -> str:
+    """A kernel's name as it stands in names of files."""
+    return "".join(c if c.isascii() and c.isalnum() else "_" for c in name[:80])
 
 
 class Store:
@@ -154,6 +158,15 @@ class Store:
                     content, path = self._read(entry.path, touch=False), Path(entry.path)
                     key, fields = decode(content)
                     yield Record(path, path.stem.rpartition("-")[0], key, fields, len(content), entry.stat().st_mtime)
+
+    def remove(self, records: Iterable[Record]) -> int:
+        """Remove these records; the number of those that went."""
+        removed = 0
+        for record in records:
+            with suppress(OSError):
+                record.path.unlink()
+                removed += 1
+        return removed
 
     def clear(self) -> int:
         """Remove everything; the number of records that went."""

@@ -26,6 +26,7 @@ class Frame:
     CANCEL = 192            # one of `Cancel`
     DEADLINE, NEXT_CHECK, THREAD = 200, 208, 216
     HELD = 224              # one of `Held`
+    LAP = 232               # when the programs that run now began, in ns
     SIZE = 256
 
 
@@ -91,6 +92,7 @@ class Pool:
     JOINED, FIRST_GENERATION = 192, 196                         # i32
     KERNEL, SLOTS, BEGIN, END, CHUNK, RANGES, OWNER = 256, 264, 272, 280, 288, 296, 304     # the shared launch
     LONE_AT = 312                                               # address of the process's word (`lone_code`)
+    RECENT = 320                                                # when helpers were last wanted for little work, in ns
     BLOCK = 384                                                 # the callers' scratch block, when nobody uses it
     TID = 512                                                   # i32 each
     MASK, WORK_MASK, MASK_BYTES = 1536, 1664, 128
@@ -117,10 +119,10 @@ class Launcher:
 
 class Types:
     """Classes whose objects native code reads, or 0: NumPy's array, torch's Tensor and Parameter; torch's function
-    that describes a tensor (`DLPackExchangeAPI.dltensor_from_py_object_no_sync`)."""
+    that describes a tensor (`DLPackExchangeAPI.dltensor_from_py_object_no_sync`); the text "is_neg", interned."""
 
-    ARRAY, TENSOR, PARAMETER, DESCRIBE = 0, 8, 16, 24
-    SIZE = 32
+    ARRAY, TENSOR, PARAMETER, DESCRIBE, IS_NEG = 0, 8, 16, 24, 32
+    SIZE = 40
 
 
 class Rule:
