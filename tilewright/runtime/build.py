@@ -8,7 +8,6 @@ Tests: tests/runtime/test_build.py.
 
 from __future__ import annotations
 
-import ast
 import itertools
 import marshal
 import time
@@ -85,9 +84,9 @@ class Build:
         """What the kernel writes."""
         fields = self._stored(self.parts)
         if fields is not None:
-            return Written(frozenset(ast.literal_eval(fields["params"].decode())), fields["anything"] == b"True")
+            return Written(frozenset(marshal.loads(fields["params"])), fields["anything"] == b"True")
         written = self.lowered.written
-        self._keep(self.parts, {"params": repr(sorted(written.params)).encode(),
+        self._keep(self.parts, {"params": marshal.dumps(sorted(written.params)),
                                 "anything": repr(written.anything).encode()})
         return written
 
@@ -145,7 +144,7 @@ def stage_writer(kernel: str, settings: Mapping[str, Any]) -> Dump | None:
 
 def encode_code(code: CodeObject, functions: Sequence[SourceFunction]) -> dict[str, bytes]:
     """A code object as the fields of a record."""
-    metadata = map_places(code.metadata, lambda place: _relative(place, functions))
+    metadata = map_places(dict(code.metadata), lambda place: _relative(place, functions))
     return {"target": code.target.encode(), "name": code.name.encode(), "binary": code.binary,
             "metadata": marshal.dumps(metadata),
             **{f"text {name}": text.encode("utf-8", "surrogatepass") for name, text in code.texts.items()}}
@@ -161,9 +160,9 @@ def decode_code(fields: Mapping[str, bytes], functions: Sequence[SourceFunction]
 
 
 def map_places(data: Any, change: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Any:
-    """Plain data with `change` applied to every record of a place in a file."""
-    if isinstance(data, Mapping):
-        if data.keys() >= _PLACE:
+    """Plain data (dicts, lists, tuples) with `change` applied to every record of a place in a file."""
+    if isinstance(data, dict):
+        if "file" in data and data.keys() >= _PLACE:
             data = change(data)
         return {key: map_places(value, change) for key, value in data.items()}
     if isinstance(data, list | tuple):
