@@ -81,6 +81,10 @@ class Alias:
         bases = self.bases(value)
         return next(iter(bases)) if bases is not None and len(bases) == 1 else None
 
+    def note_same(self, new: Value, known: Value) -> None:
+        """Remember that the pointer `new`, which was not there before, points where `known` does."""
+        self._bases.set_fact(new, self._bases.fact(known))
+
     def may_overlap(self, a: Op, b: Op) -> bool:
         """Whether two accesses, at least one of which writes, may touch a byte in common."""
         first, second = _pointer_of(a), _pointer_of(b)

@@ -51,9 +51,9 @@ def location_record(loc: Location | None) -> Mapping[str, Any] | None:
             "end_column": loc.end_column, "function": loc.function, "caller": location_record(loc.caller)}
 
 
-# ops on tiles that only name registers, or make them of nothing
 # ops of some 25 instructions each: a second time they would cost more than the register in which the first result waits
 _COSTLY = frozenset({"div_s", "div_u", "rem_s", "rem_u"})
+# ops on tiles that only name registers, or make them of nothing
 _FRESH = frozenset({"iota", "splat", "expand_dims", "broadcast", "permute", "hint"})
 
 
@@ -79,6 +79,8 @@ class Kernel:
         self.run_block: Callable[[Block], None]
         self.lower: Callable[[Op], None]
         self.ops = defining_ops(module.entry.body)
+        self.loops = {value: op for op in ops_in(module.entry.body) if op.name == "for"     # of what goes round one
+                      for value in (*op.regions[0].args, *op.results)}
         self.formats: dict[str, int] = {}      # of `device_print`
         self.hidden_parameters: list[str] = []
         self.tensor_maps: list[Mapping[str, Any]] = []      # parameters behind those, as `tensor_maps` describes them
@@ -163,8 +165,7 @@ class Kernel:
 
         def visit(value: Value) -> None:
             op = self.ops.get(value)
-            if op is None or op in found or not isinstance(value.type, Tile) or op.name in _COSTLY or (
-                    op.name not in _FRESH and not (op.row.elementwise and op.row.is_pure)):
+            if op is None or op in found or not isinstance(value.type, Tile) or not self.may_repeat(op):
                 return
             for operand in op.operands:
                 visit(operand)
@@ -173,6 +174,12 @@ class Kernel:
         for value in values:
             visit(value)
         return list(found)
+
+    @staticmethod
+    def may_repeat(op: Op, costly: bool = False) -> bool:
+        """Whether a tile may be computed a second time: by an op that moves nothing between threads, and is cheap (or
+        `costly`)."""
+        return op.name in _FRESH or (op.row.elementwise and op.row.is_pure and (costly or op.name not in _COSTLY))
 
     # -- regions on elements
 

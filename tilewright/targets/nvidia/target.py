@@ -184,7 +184,7 @@ class NvidiaTarget(Target):
 
         laid_out, num_stages = self._fitting(module, options, shared_bytes)
         generated = made[-1]        # what fits is asked about last
-        binary, ptx, facts = self._made(generated.text, module.entry_name, options.line_info)
+        binary, ptx, facts = self._made(generated.text, module.entry_name, options)
         texts = {"laid-out": print_module(laid_out), "llir": generated.text, "ptx": ptx}
         metadata = {**generated.metadata, "num_stages": num_stages, **facts, **_plain(module, options, generated)}
         return CodeObject(self.name, module.entry_name, binary, texts, metadata)
@@ -197,22 +197,24 @@ class NvidiaTarget(Target):
         made = self.compile(parse_module(plain["module"]), Options(**plain["options"]))
         return replace(made, metadata={**code.metadata, "plain": {}, **made.metadata})
 
-    def _made(self, text: str, name: str, line_info: bool) -> tuple[bytes, str, dict[str, Any]]:
+    def _made(self, text: str, name: str, options: Options) -> tuple[bytes, str, dict[str, Any]]:
         """The binary, the PTX, and what is said of them."""
         with NO_FORK:
             from tilewright.targets.nvidia.assemble import read_log
             from tilewright.targets.nvidia.emit.code import without_limit
+            from tilewright.targets.nvidia.pressure import most_registers
         output = ASSEMBLY if self.assembler is None else CUBIN
-        assembler = replace(self.assembler or Assembler(), options=("-lineinfo",) if line_info else ())
+        assembler = replace(self.assembler or Assembler(), options=("-lineinfo",) if options.line_info else ())
         request = Request(text, self.machine, output, *self.LEVELS, assembler)
         ptx, *made = self._compiler.products(request, name)
         if not made:
             return ptx, ptx.decode(), {"binary": "ptx"}
         cubin, log, tool = made
         report = read_log(log.decode())
-        freer = without_limit(text) if report.spill_bytes else text
+        held_short = report.spill_bytes and report.registers < most_registers(options.num_warps)
+        freer = without_limit(text) if held_short else text
         if freer != text:       # the estimate was too low: registers matter more than programs on the SM
-            return self._made(freer, name, line_info)
+            return self._made(freer, name, options)
         return cubin, ptx.decode(), {
             "binary": "cubin", "registers": report.registers, "spill_bytes": report.spill_bytes,
             "local_bytes": report.stack_bytes,
