@@ -9,6 +9,9 @@ is the tensor's own, and blocks have masks.  Blocks may have any sizes, and tens
 Tests: tests/compat/test_ragged.py.
 """
 
+# Kernels are typed by their arguments:
+# mypy: disable-error-code="no-untyped-def, assignment, operator"
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -42,7 +45,7 @@ def _along(rank: int, dim: int, size: int) -> tuple[int, ...]:
 
 
 @jit
-def _block(desc, slice_off, slice_size, coords, ragged_dim: tl.constexpr):  # type: ignore[no-untyped-def]
+def _block(desc, slice_off, slice_size, coords, ragged_dim: tl.constexpr):
     """The pointers of a block, and which of them are in the slice and in the tensor."""
     rank: tl.constexpr = len(desc.block_shape)
     tl.static_assert(len(coords) == rank, "coords has a number for each dimension of the tensor")
@@ -60,7 +63,7 @@ def _block(desc, slice_off, slice_size, coords, ragged_dim: tl.constexpr):  # ty
 
 
 @jit
-def load_ragged(TMA, slice_off, slice_size, coords, ragged_dim: tl.constexpr = 0):  # type: ignore[no-untyped-def]
+def load_ragged(TMA, slice_off, slice_size, coords, ragged_dim: tl.constexpr = 0):  # noqa: N803
     """The block at `coords` of the slice that begins at `slice_off` and has `slice_size` places along `ragged_dim`.
 
     `coords` has a number for each dimension; that of `ragged_dim` counts from the beginning of the slice.
@@ -70,16 +73,14 @@ def load_ragged(TMA, slice_off, slice_size, coords, ragged_dim: tl.constexpr = 0
 
 
 @jit
-def store_ragged(TMA, slice_off, slice_size, coords, data,  # type: ignore[no-untyped-def]
-                 ragged_dim: tl.constexpr = 0):
+def store_ragged(TMA, slice_off, slice_size, coords, data, ragged_dim: tl.constexpr = 0):  # noqa: N803
     """Write the block `data` at `coords` of a slice, see `load_ragged`; what lies outside is left out."""
     pointers, inside = _block(TMA, slice_off, slice_size, coords, ragged_dim)
     tl.store(pointers, data, mask=inside)
 
 
 @jit
-def atomic_add_ragged(TMA, slice_off, slice_size, coords, data,  # type: ignore[no-untyped-def]
-                      ragged_dim: tl.constexpr = 0):
+def atomic_add_ragged(TMA, slice_off, slice_size, coords, data, ragged_dim: tl.constexpr = 0):  # noqa: N803
     """Add the block `data` atomically at `coords` of a slice, see `load_ragged`; what lies outside is left out."""
     pointers, inside = _block(TMA, slice_off, slice_size, coords, ragged_dim)
     tl.atomic_add(pointers, data, mask=inside)
