@@ -16,7 +16,7 @@ from tilewright.targets.llvm.elementwise import rule_of
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia import special
 from tilewright.targets.nvidia.emit.code import Code
-from tilewright.targets.nvidia.rearrange import moved
+from tilewright.targets.nvidia.renaming import moved
 from tilewright.targets.nvidia.state import Kernel, Registers
 
 _RING = frozenset({"add", "sub", "mul"})

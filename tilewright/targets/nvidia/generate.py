@@ -26,6 +26,7 @@ from tilewright.targets.nvidia import (
     access,
     assembly,
     atomic,
+    boxes,
     control,
     conversion,
     copies,
@@ -77,6 +78,9 @@ HANDLERS: Mapping[str, Handler] = {
     "cat": rearrange.cat, "slice": rearrange.slice_, "gather": rearrange.gather,
     "shared_alloc": copies.shared_alloc, "async_copy": copies.async_copy, "async_commit": copies.async_commit,
     "shared_free": copies.shared_free, "async_wait": copies.async_wait, "shared_load": copies.shared_load,
+    "mbarrier_alloc": boxes.mbarrier_alloc, "mbarrier_arrive": boxes.mbarrier_arrive,
+    "mbarrier_wait": boxes.mbarrier_wait, "proxy_fence": boxes.proxy_fence,
+    "box_copy": boxes.box_copy, "box_store": boxes.box_store,
     "load": access.load, "store": access.store, "barrier": lambda kernel, op: kernel.shared.barrier(),
     "reduce": reduce.reduce, "scan": scan.scan, "map": reduce.map_elements, "sort": order.sort,
     "dot": matrix.dot,
@@ -132,14 +136,16 @@ def generate(module: Module, capability: Capability, num_warps: int, line_info: 
                             else given])
     run(module.entry.body)
     code.ret()
-    code.add_parameters([(n, I64) for n in kernel.hidden_parameters])
+    code.add_parameters([*((n, I64) for n in kernel.hidden_parameters),
+                         *((boxes.name_of(k), boxes.PARAMETER) for k in range(len(kernel.tensor_maps)))])
     text = code.text() + writer.text()
     metadata = {
         "entry": entry, "name": module.entry_name, "num_warps": num_warps, "threads": 32 * num_warps,
         "shared": kernel.shared.size, "capability": capability.name,
         "params": [{"name": n, "type": str(e), "bytes": e.bytes}
                    for n, e in zip(module.entry.param_names, elements, strict=True)],
-        "whole_words": kernel.whole_words, "hidden": kernel.hidden_parameters, "tensor_maps": [],
+        "whole_words": kernel.whole_words, "hidden": kernel.hidden_parameters,
+        "tensor_maps": kernel.tensor_maps,
         "asserts": kernel.messages.asserts, "prints": kernel.messages.prints}
     return Generated(text, metadata)
 

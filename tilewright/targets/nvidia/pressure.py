@@ -33,6 +33,11 @@ def programs_per_sm(module: Module, num_warps: int) -> int:
     return min(max(1, _FILE // (limit * 32 * num_warps)), _MOST_PROGRAMS)
 
 
+def most_registers(num_warps: int) -> int:
+    """What a thread can have if its program is alone on an SM."""
+    return min(_FILE // (32 * num_warps), _MOST)
+
+
 class _Pressure:
     def __init__(self, module: Module) -> None:
         self._free = index_values(module) | {

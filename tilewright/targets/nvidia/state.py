@@ -27,7 +27,7 @@ from tilewright.targets.llvm.types import I32, I64, constant, integer_value
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia.emit.code import Code
 from tilewright.targets.nvidia.indices import index_values
-from tilewright.targets.nvidia.shared import SharedMemory
+from tilewright.targets.nvidia.shared import SharedMemory, alignment
 
 if TYPE_CHECKING:
     from tilewright.targets.nvidia.capability import Capability
@@ -51,9 +51,9 @@ def location_record(loc: Location | None) -> Mapping[str, Any] | None:
             "end_column": loc.end_column, "function": loc.function, "caller": location_record(loc.caller)}
 
 
-# ops on tiles that only name registers, or make them of nothing
 # ops of some 25 instructions each: a second time they would cost more than the register in which the first result waits
 _COSTLY = frozenset({"div_s", "div_u", "rem_s", "rem_u"})
+# ops on tiles that only name registers, or make them of nothing
 _FRESH = frozenset({"iota", "splat", "expand_dims", "broadcast", "permute", "hint"})
 
 
@@ -72,14 +72,18 @@ class Kernel:
         self.written: frozenset[Value] = frozenset()
         self.uses: Mapping[Value, int] | None = None
         self.messages = Messages()
-        self.shared = SharedMemory(code)
+        self.shared = SharedMemory(code, alignment(max(
+            (int(op.attrs.get("swizzle", 0)) for op in ops_in(module.entry.body)), default=0)))
         self.lines: LineTable | None = None     # of the user's source
         self.whole_words = False        # some access takes the aligned word of 32 bits around its element
         self.run_block: Callable[[Block], None]
         self.lower: Callable[[Op], None]
         self.ops = defining_ops(module.entry.body)
+        self.loops = {value: op for op in ops_in(module.entry.body) if op.name == "for"     # of what goes round one
+                      for value in (*op.regions[0].args, *op.results)}
         self.formats: dict[str, int] = {}      # of `device_print`
         self.hidden_parameters: list[str] = []
+        self.tensor_maps: list[Mapping[str, Any]] = []      # parameters behind those, as `tensor_maps` describes them
         self._values: dict[Value, Registers] = {}
         self._wide: dict[Value, Registers] = {}
         self._later: dict[Value, tuple[Callable[[], Registers], object]] = {}
@@ -161,8 +165,7 @@ class Kernel:
 
         def visit(value: Value) -> None:
             op = self.ops.get(value)
-            if op is None or op in found or not isinstance(value.type, Tile) or op.name in _COSTLY or (
-                    op.name not in _FRESH and not (op.row.elementwise and op.row.is_pure)):
+            if op is None or op in found or not isinstance(value.type, Tile) or not self.may_repeat(op):
                 return
             for operand in op.operands:
                 visit(operand)
@@ -171,6 +174,12 @@ class Kernel:
         for value in values:
             visit(value)
         return list(found)
+
+    @staticmethod
+    def may_repeat(op: Op, costly: bool = False) -> bool:
+        """Whether a tile may be computed a second time: by an op that moves nothing between threads, and is cheap (or
+        `costly`)."""
+        return op.name in _FRESH or (op.row.elementwise and op.row.is_pure and (costly or op.name not in _COSTLY))
 
     # -- regions on elements
 

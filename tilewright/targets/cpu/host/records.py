@@ -119,10 +119,10 @@ class Launcher:
 
 class Types:
     """Classes whose objects native code reads, or 0: NumPy's array, torch's Tensor and Parameter; torch's function
-    that describes a tensor (`DLPackExchangeAPI.dltensor_from_py_object_no_sync`)."""
+    that describes a tensor (`DLPackExchangeAPI.dltensor_from_py_object_no_sync`); the text "is_neg", interned."""
 
-    ARRAY, TENSOR, PARAMETER, DESCRIBE = 0, 8, 16, 24
-    SIZE = 32
+    ARRAY, TENSOR, PARAMETER, DESCRIBE, IS_NEG = 0, 8, 16, 24, 32
+    SIZE = 40
 
 
 class Rule:
