@@ -22,15 +22,8 @@ def flatten(kernel: Kernel, values: Sequence[Value]) -> list[LlvmValue]:
     return [r for v in values for r in kernel.registers(v)]
 
 
-def with_phase(kernel: Kernel, values: Sequence[Value]) -> list[LlvmValue]:
-    """All registers of all values, and behind them the phase of the kernel's mbarrier, if it has one."""
-    return [*flatten(kernel, values), *(() if kernel.phase is None else (kernel.phase,))]
-
-
 def bind_all(kernel: Kernel, values: Sequence[Value], flat: Sequence[LlvmValue]) -> None:
-    """The opposite of `with_phase`."""
-    if kernel.phase is not None:
-        *flat, kernel.phase = flat
+    """The opposite of `flatten`."""
     at = 0
     for value in values:
         count = kernel.count(value)
@@ -59,10 +52,10 @@ def lower_for(kernel: Kernel, op: Op) -> None:
         kernel.bind(index, (position,))
         bind_all(kernel, carried, rest)
         kernel.run_block(body)
-        following = with_phase(kernel, body.terminator.operands)
+        following = flatten(kernel, body.terminator.operands)
         return (code.op("add", count, one), code.op("add", position, by), *following)
 
-    results = code.while_loop((zero, start, *with_phase(kernel, op.operands[3:])), condition, run)
+    results = code.while_loop((zero, start, *flatten(kernel, op.operands[3:])), condition, run)
     kernel.shared.forget()
     bind_all(kernel, op.results, results[2:])
 
@@ -112,29 +105,26 @@ def lower_while(kernel: Kernel, op: Op) -> None:
         bind_all(kernel, before.args, values)
         kernel.run_block(before)
         flag, *rest = before.terminator.operands
-        passed.extend(with_phase(kernel, rest))
+        passed.extend(flatten(kernel, rest))
         return kernel.scalar(flag)
 
     def run(values: tuple[LlvmValue, ...]) -> Sequence[LlvmValue]:
         bind_all(kernel, body.args, passed)
         kernel.run_block(body)
-        return with_phase(kernel, body.terminator.operands)
+        return flatten(kernel, body.terminator.operands)
 
-    code.while_loop(with_phase(kernel, op.operands), condition, run)
+    code.while_loop(flatten(kernel, op.operands), condition, run)
     kernel.shared.forget()
     bind_all(kernel, op.results, passed)
 
 
 def lower_if(kernel: Kernel, op: Op) -> None:
     """A branch; what it yields is joined register by register."""
-    before = kernel.phase
-
     def way(index: int) -> Sequence[LlvmValue]:
         kernel.shared.forget()
-        kernel.phase = before
         block = op.regions[index]
         kernel.run_block(block)
-        return with_phase(kernel, block.terminator.operands)
+        return flatten(kernel, block.terminator.operands)
 
     joined = kernel.code.branch(kernel.scalar(op.operands[0]), lambda: way(0), lambda: way(1))
     kernel.shared.forget()
