@@ -54,7 +54,8 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> FakeMaps:
 
 
 def test_the_fastest_dimension_comes_first(driver: FakeMaps) -> None:
-    assert TensorMaps([MATRIX, LINE]).addresses((4096, 50, 72)) == [1001, 1002]
+    maps = TensorMaps([MATRIX, LINE]).of((4096, 50, 72))
+    assert maps is not None and maps.addresses == [1001, 1002]
     assert driver.encoded[0] == [
         "CU_TENSOR_MAP_DATA_TYPE_UINT16", 2, 4096, [64, 50], [144], [64, 16], [1, 1], "CU_TENSOR_MAP_INTERLEAVE_NONE",
         "CU_TENSOR_MAP_SWIZZLE_128B", "CU_TENSOR_MAP_L2_PROMOTION_L2_128B", "CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE"]
@@ -66,16 +67,16 @@ def test_the_fastest_dimension_comes_first(driver: FakeMaps) -> None:
 
 def test_a_map_is_made_once(driver: FakeMaps) -> None:
     maps = TensorMaps([MATRIX])
-    first = maps.addresses((4096, 50, 72))
-    assert maps.addresses((8192, 50, 72)) != first
-    assert maps.addresses((4096, 50, 72)) == first and len(driver.encoded) == 2
+    first = maps.of((4096, 50, 72))
+    assert maps.of((8192, 50, 72)) != first
+    assert maps.of((4096, 50, 72)) == first and len(driver.encoded) == 2
 
 
 def test_numbers_without_a_map(driver: FakeMaps) -> None:
     maps = TensorMaps([MATRIX])
-    assert maps.addresses((4096, 0, 72)) is None and not driver.encoded
+    assert maps.of((4096, 0, 72)) is None and not driver.encoded
     driver.fails[ENCODE] = Result.CUDA_ERROR_INVALID_VALUE
-    assert maps.addresses((4096, 50, 72)) is None and maps.addresses((4096, 50, 72)) is None
+    assert maps.of((4096, 50, 72)) is None and maps.of((4096, 50, 72)) is None
     assert len(driver.encoded) == 1
 
 
@@ -89,7 +90,6 @@ class Plain(LoadedKernel):
 
 def test_maps_follow_the_parameters(driver: FakeMaps) -> None:
     kernel = CudaKernel(code(tensor_maps=[MATRIX, LINE]), Device(0))
-    assert kernel.record == 0       # a native launcher makes no maps
     kernel.launch((5, 2, 1), [4096, 50, 72, 111, 222])
     (pointers, _), = driver.launched
     assert [b - a for a, b in zip(pointers[:3], pointers[1:3])] == [8, 8] and pointers[3:] == [1001, 1002]
@@ -107,3 +107,21 @@ def test_without_a_map_the_plain_kernel_is_launched(driver: FakeMaps) -> None:
         kernel.launch((5, 2, 1), [4096, rows, 72])
     assert [plain.launches for plain in made] == [[((5, 2, 1), [4096, 0, 72]), ((5, 2, 1), [4096, -3, 72])]]
     assert not driver.launched
+
+
+def test_a_native_launch_asks_for_the_maps_of_other_slots(driver: FakeMaps) -> None:
+    plain = Plain()
+    kernel = CudaKernel(code(tensor_maps=[MATRIX, LINE]), Device(0), lambda: plain)
+    assert kernel.record
+
+    def fill(*slots: int) -> int:
+        given = (ctypes.c_uint64 * 3)(*slots)
+        return int(kernel._fill(ctypes.addressof(given), 5, 2, 1))
+
+    assert fill(4096, 50, 72) == 1 and list(kernel._table) == [4096, 50, 72, 1001, 1002]
+    assert fill(4096, 0, 72) == 0 and plain.launches == [((5, 2, 1), [4096, 0, 72])]
+    driver.calls.clear()
+    kernel._make_plain = None
+    del kernel.__dict__["_plain"]
+    assert fill(4096, 0, 72) == -1
+    assert isinstance(kernel.failure((5, 2, 1), 0), AssertionError)

@@ -3,19 +3,22 @@
 `launch(record, slots, x, y, z, frame)` makes the kernel's context current where it is not, asks torch for its stream
 (`_cuda_getCurrentRawStream`, 0.1 µs), points at the slots, and calls cuLaunchKernel.  Python's lock is held.
 The record's words are `Record`; `frame` gets the driver's error code.
+Of a kernel with tensor maps, `Record.TABLE` has the slots of its last launch and then the addresses of the maps that
+belong to them; where the slots are others now, `Record.FILL` is called, which is Python's.
 Tests: tests/targets/nvidia/driver/test_launch_code.py.
 """
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 
 from tilewright.targets.llvm.isa import Isa
 from tilewright.targets.llvm.text import FunctionWriter, ModuleWriter
-from tilewright.targets.llvm.types import I8, I32, I64, PTR, Type, Value, constant
+from tilewright.targets.llvm.types import I1, I8, I32, I64, PTR, Type, Value, constant
 
 MOST_PARAMS = 64            # what a native launcher passes at most
-KEY = "cuda launch 1"       # changes with the text, which is stored under it
+KEY = "cuda launch 2"       # changes with the text, which is stored under it
 NULL = constant(PTR, 0)
 _SYMBOLS: tuple[tuple[str, Type, tuple[Type, ...]], ...] = (
     ("cuCtxGetCurrent", I32, (PTR,)), ("cuCtxPushCurrent_v2", I32, (PTR,)), ("cuCtxPopCurrent_v2", I32, (PTR,)),
@@ -27,10 +30,16 @@ DRIVER_SYMBOLS = tuple(name for name, _, _ in _SYMBOLS if name.startswith("cu"))
 
 
 class Record:
-    """Offsets in a kernel's record.  `STREAM` is the address of torch's function or 0, `DEVICE` of its argument."""
+    """Offsets in a kernel's record.  `STREAM` is the address of torch's function or 0, `DEVICE` of its argument, `MAPS`
+    the number of tensor maps, `FILL` 0 without any."""
 
-    LAUNCH, FUNCTION, CONTEXT, STREAM, DEVICE, PARAMS, THREADS, SHARED = range(0, 64, 8)
-    SIZE = 64
+    LAUNCH, FUNCTION, CONTEXT, STREAM, DEVICE, PARAMS, THREADS, SHARED, TABLE, MAPS, FILL = range(0, 88, 8)
+    SIZE = 88
+
+
+# Fill the table for the slots at an address, for a launch on the grid x, y, z: 1; 0 if the launch is done, in another
+# way; -1 for an error, which is kept.
+FILL = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 
 
 def text() -> str:
@@ -42,6 +51,7 @@ def text() -> str:
                                    ("frame", PTR)], I64)
     record, slots, x, y, z, frame = f.params
     pushed = _enter_context(f, record)
+    _have_maps(f, record, slots, (x, y, z), pushed)
     stream = _stream(f, record, pushed)
     arguments = _arguments(f, record, slots)
     sizes = [f.cast("trunc", v, I32) for v in (x, y, z, _word(f, record, Record.THREADS))]
@@ -91,6 +101,28 @@ def _leave(f: FunctionWriter, pushed: Value, result: Value) -> None:
     f.ret(result)
 
 
+def _have_maps(f: FunctionWriter, record: Value, slots: Value, grid: Sequence[Value], pushed: Value) -> None:
+    """Let the table have the maps for these slots; return if the launch has been done without."""
+    fill, table = (_word(f, record, offset, PTR) for offset in (Record.FILL, Record.TABLE))
+    compare, ask, other, go = (f.label(name) for name in ("compare", "fill", "done", "filled"))
+    f.cond_br(f.icmp("eq", fill, NULL), go, compare)
+    f.place(compare)
+
+    def equal(k: Value, carried: tuple[Value, ...]) -> tuple[Value, ...]:
+        here, there = (f.load(f.gep(p, k, I64), I64, 8) for p in (slots, table))
+        return (f.op("and", carried[0], f.icmp("eq", here, there)),)
+
+    zero, one = constant(I64, 0), constant(I64, 1)
+    (same,) = f.loop(zero, _word(f, record, Record.PARAMS), one, equal, (constant(I1, 1),))
+    f.cond_br(same, go, ask)
+    f.place(ask)
+    answer = f.emit(I64, f"call i64 {fill.name}({', '.join(map(str, (slots, *grid)))})")
+    f.cond_br(f.icmp("eq", answer, one), go, other)
+    f.place(other)
+    _leave(f, pushed, answer)
+    f.place(go)
+
+
 def _stream(f: FunctionWriter, record: Value, pushed: Value) -> Value:
     """The stream to launch on; if torch's function raises, so does the launch."""
     function = _word(f, record, Record.STREAM, PTR)
@@ -120,5 +152,13 @@ def _arguments(f: FunctionWriter, record: Value, slots: Value) -> Value:
         f.store(f.gep(slots, k, I64), f.gep(addresses, k, PTR), 8)
         return ()
 
-    f.loop(zero, _word(f, record, Record.PARAMS), one, address, ())
+    params, maps = _word(f, record, Record.PARAMS), _word(f, record, Record.MAPS)
+    f.loop(zero, params, one, address, ())
+    table = _word(f, record, Record.TABLE, PTR)
+
+    def copy(k: Value, carried: tuple[Value, ...]) -> tuple[Value, ...]:
+        f.store(f.load(f.gep(table, k, I64), PTR, 8), f.gep(addresses, k, PTR), 8)
+        return ()
+
+    f.loop(params, f.op("add", params, maps), one, copy, ())
     return addresses
