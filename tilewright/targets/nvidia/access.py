@@ -13,11 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright.ir.layout_rules import layout_of
-from tilewright.ir.node import Op, Value
+from tilewright.ir.node import Op
 from tilewright.ir.ops.attributes import Cache, Eviction
-from tilewright.ir.ops.table import Effect
 from tilewright.ir.types import I1, Element, Pointer, Tile, element_of, shape_of
-from tilewright.ir.walk import ops_in
 from tilewright.layout import Layout
 from tilewright.layout.linear import REGISTER
 from tilewright.targets.llvm import convert
@@ -27,6 +25,7 @@ from tilewright.targets.nvidia.emit.code import Code, known_flag
 from tilewright.targets.nvidia.runs import in_runs
 from tilewright.targets.nvidia.state import Kernel, inside
 
+WORD = 4                # bytes of what a register holds
 _LEVELS = {Eviction.NORMAL: "", Eviction.FIRST: ".L1::evict_first", Eviction.LAST: ".L1::evict_last"}
 _LOADS = {Cache.CA: ".ca", Cache.CG: ".cg", Cache.CS: ".cs", Cache.CV: ".cv"}
 _STORES = {Cache.CG: ".cg", Cache.CS: ".cs", Cache.WB: ".wb", Cache.WT: ".wt"}
@@ -45,7 +44,7 @@ class Words:
 
     @property
     def word_bytes(self) -> int:
-        return self.element.bytes if self.element.bytes == 8 else min(4, self.bytes)
+        return self.element.bytes if self.element.bytes == 8 else min(WORD, self.bytes)
 
     @property
     def number(self) -> int:
@@ -73,6 +72,10 @@ class Words:
         per_word = self.word_bytes // self.element.bytes
         words = []
         for k in range(self.number):
+            known = kernel.word_of(values[k * per_word:(k + 1) * per_word])
+            if known is not None:
+                words.append(known)
+                continue
             lanes = Type(bits[0].type.element, per_word)
             vector = LlvmValue(lanes, "poison")
             for i in range(per_word):
@@ -91,7 +94,10 @@ class Words:
         found = []
         for w in words:
             whole = code.cast("trunc", w, Type(f"i{8 * self.word_bytes}"))
-            found += [from_bits(kernel, b, self.element) for b in self._pieces(code, whole, bits, per_word)]
+            pieces = [from_bits(kernel, b, self.element) for b in self._pieces(code, whole, bits, per_word)]
+            if self.word_bytes == WORD:
+                kernel.place(pieces, w)
+            found += pieces
         return found
 
     def _pieces(self, code: Code, whole: LlvmValue, bits: Type, count: int) -> list[LlvmValue]:
@@ -201,7 +207,7 @@ def read_elements(kernel: Kernel, op: Op, element: Element, pointer: LlvmValue, 
     if op.attrs.get("volatile") or cache is Cache.CV:
         name, how, hints = "ld", ".volatile", ""
     else:
-        name, how = ("ld.nc" if reads_only(kernel, op) else "ld"), ""
+        name, how = ("ld" if not reads_only(kernel, op) else "ld.nc.here" if op in kernel.ahead else "ld.nc"), ""
     found = kernel.code.machine(name, outputs, [pointer], guard=guard, initial=initial, how=how, space=".global",
                                 hints=hints, vector=words.vector, kind=words.kind)
     return words.unpack(kernel, found)
@@ -213,18 +219,6 @@ def reads_only(kernel: Kernel, op: Op) -> bool:
         return False
     bases = kernel.alias.bases(op.operands[0])
     return bases is not None and bases.isdisjoint(kernel.written)
-
-
-def written_bases(kernel: Kernel) -> frozenset[Value]:
-    """The parameters through which the kernel may write; all of them if it writes through a pointer of unknown base."""
-    found: set[Value] = set()
-    for op in ops_in(kernel.module.entry.body):
-        if op.row.effects & Effect.WRITES:
-            bases = kernel.alias.bases(op.operands[0])
-            if bases is None:
-                return frozenset(kernel.module.entry.params)
-            found |= bases
-    return frozenset(found)
 
 
 # --- stores

@@ -221,9 +221,9 @@ def _attributes(num_warps: int, programs: int, max_registers: int | None) -> str
     return f'nounwind "nvvm.reqntid"="{32 * num_warps}" {limit}'
 
 
-def without_limit(text: str) -> str:
-    """A kernel's text without a least number of programs that shall fit on an SM."""
-    return re.sub(r'"nvvm.minctasm"="\d+"', '"nvvm.minctasm"="1"', text)
+def with_programs(text: str, programs: int) -> str:
+    """A kernel's text with another least number of programs that shall fit on an SM."""
+    return re.sub(r'"nvvm.minctasm"="\d+"', f'"nvvm.minctasm"="{programs}"', text)
 
 
 def known_flag(value: Value) -> bool | None:
