@@ -3,7 +3,8 @@
 One process: the same kernel source (benchmarks/gpu_cases/kernels.py) is loaded for Tilewright and, where it is
 installed, for triton; calls take turns, each behind a write of more than the second-level cache, and medians of the
 turns count.  Results are checked before anything is timed.  Launch times are of the calling thread, with an empty
-stream.  Run on a machine with a GPU: python benchmarks/gpu.py [--only softmax] [--json FILE]
+stream; a first launch, in a process of its own, finds its kernel in the disk cache.  Run on a machine with
+a GPU: python benchmarks/gpu.py [--only softmax] [--json FILE]
 What was measured: docs/performance.md.
 """
 
@@ -21,6 +22,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.gpu_cases import Case, cases, kernels_for
+from benchmarks.gpu_cases.starts import first_launches
 
 
 def arguments() -> argparse.Namespace:
@@ -150,9 +152,12 @@ def main() -> None:
             show(rows[-1])
     launches = launch_times(torch, packages)
     print("launch, us: " + "  ".join(f"{name} {us:.2f}" for name, us in launches.items()) + "   bar <= 4")
+    starts = first_launches(packages)
+    print("first launch of a new process, kernel on disk, ms (and of processor time): "
+          + "  ".join(f"{name} {passed:.1f} ({busy:.1f})" for name, (passed, busy) in starts.items()) + "   bar <= 20")
     if options.json:
         Path(options.json).write_text(json.dumps({"device": torch.cuda.get_device_name(), "rows": rows,
-                                                  "launch_us": launches}, indent=1))
+                                                  "launch_us": launches, "first_launch_ms": starts}, indent=1))
 
 
 if __name__ == "__main__":

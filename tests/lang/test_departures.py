@@ -1,5 +1,7 @@
 """Where we depart from triton on purpose, as far as no other test pins it (docs/differences.md)."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -74,7 +76,8 @@ def running_total(out, x, n, B: tl.constexpr):
 @differs("`num_warps`, `num_stages` and the like do nothing on a CPU", topic="Launching and tuning",
          peer="They change the code, and can change results.",
          ours="They are checked and are part of the key, and change no bit.")
-@pytest.mark.parametrize("options", [{}, {"num_stages": 1}, {"num_stages": 5, "num_warps": 1}, {"num_warps": 16}])
+@pytest.mark.parametrize("options", [{}, {"num_stages": 1}, {"num_stages": 5, "num_warps": 1}, {"num_warps": 16},
+                                     {"num_ctas": 2}])
 def test_options_of_gpus_change_no_bit(options):
     first = np.random.default_rng(0).standard_normal((8, 48)).astype(np.float32)
     second, sums = first.copy(), np.zeros(2, np.float32)
@@ -82,3 +85,42 @@ def test_options_of_gpus_change_no_bit(options):
     running_total[(1,)](sums[1:], second, 8, B=48, **options)
     assert sums[0] == sums[1] != 0
     np.testing.assert_array_equal(first, second)
+
+
+@differs("`num_ctas` has no effect", topic="Launching and tuning",
+         peer="From compute capability 9.0 on, a program is spread over so many thread blocks of a cluster.",
+         ours="It is checked and is part of the key; a program runs on one block everywhere. For GPUs a "
+              "`SingleCtaWarning` says so once a process.")
+@pytest.mark.parametrize("num_ctas", [2, 4])
+@pytest.mark.filterwarnings("ignore::tilewright.diagnostics.SingleCtaWarning")
+def test_programs_of_several_ctas(launch, num_ctas):
+    """The sum depends on its order, which one block alone decides."""
+    x = np.random.default_rng(1).standard_normal((8, 48)).astype(np.float32)
+    sums = np.zeros((2, 1), np.float32)
+    launch(running_total, (1,), sums[0], x.copy(), 8, B=48)
+    launch(running_total, (1,), sums[1], x.copy(), 8, B=48, num_ctas=num_ctas)
+    assert sums[0] == sums[1] != 0
+
+
+@triton.jit
+def returns_its_sum(out, x, WITH: tl.constexpr):
+    total = tl.load(x) + tl.load(x + 1)
+    tl.store(out, total)
+    if WITH:
+        return total
+    else:
+        return None
+
+
+@differs("A value that a kernel returns is warned of", topic="Control flow",
+         peer="Code for GPUs fails in a pass of the compiler; the interpreter drops the value.",
+         ours="Every engine drops it, with a warning at the `return`.")
+def test_what_a_kernel_returns_is_dropped_with_a_warning(launch):
+    out, x = np.zeros(1, np.int32), np.array([3, 4], np.int32)
+    with pytest.warns(UserWarning, match="returns_its_sum is launched as a kernel, and nobody takes") as seen:
+        launch(returns_its_sum, (1,), out, x, True)
+    line = returns_its_sum.fn.__code__.co_firstlineno + 5
+    assert out[0] == 7 and {(w.filename, w.lineno) for w in seen} == {(__file__, line)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        launch(returns_its_sum, (1,), out, x, False)

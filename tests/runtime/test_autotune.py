@@ -13,6 +13,7 @@ from tilewright.diagnostics import FewerStagesWarning
 from tilewright.runtime import knobs
 from tilewright.runtime.autotune import Autotuner
 from tilewright.targets.cpu.target import CpuTarget
+from tilewright.tools.tensor_descriptor import TensorDescriptor
 
 
 @triton.jit
@@ -90,6 +91,14 @@ def test_one_config_is_not_timed():
     kernel = tuned(configs=CONFIGS[:1], do_bench=refuse)
     kernel[grid](x, 16, 2.0)
     assert (x == 2).all() and not kernel.cache
+
+
+def test_configs_of_several_ctas_are_tuned_like_others():
+    configs = [triton.Config({"BLOCK": 16}, num_ctas=1), triton.Config({"BLOCK": 16}, num_ctas=2)]
+    kernel = tuned(configs=configs, do_bench=times([[2.0] * 3, [1.0] * 3]))
+    x = np.ones(32, np.float32)
+    kernel[grid](x, 32, 3.0)
+    assert kernel.best_config is configs[1] and (x == 3).all()
 
 
 def test_no_config_means_the_default_one():
@@ -265,6 +274,17 @@ def test_tensors_in_tuples_are_put_back() -> None:
     x, y = np.zeros(1, np.float32), np.zeros(1, np.float32)
     increment[(1,)]((x, y))
     assert (x[0], y[0]) == (0, 1)
+
+
+def test_tensors_in_descriptors_are_put_back() -> None:
+    @triton.autotune([triton.Config({"STEP": 1}), triton.Config({"STEP": 1}, num_warps=2)], key=[], warmup=1, rep=1)
+    @triton.jit
+    def increment(desc, STEP: tl.constexpr):
+        desc.store([0], desc.load([0]) + STEP)
+
+    x = np.zeros(4, np.float32)
+    increment[(1,)](TensorDescriptor.from_tensor(x, [4]))
+    assert (x == 1).all()
 
 
 class Impatient(Autotuner):

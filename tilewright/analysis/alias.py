@@ -25,8 +25,8 @@ Bases = frozenset[Value] | None
 # Rows whose pointer results are based on what their operands at these positions are based on.
 _FOLLOWS: dict[str, Sequence[int]] = {
     "ptr_add": (0,), "bitcast": (0,), "splat": (0,), "broadcast": (0,), "expand_dims": (0,), "reshape": (0,),
-    "permute": (0,), "hint": (0,), "convert": (0,), "slice": (0,), "split": (0,), "gather": (0,), "select": (1, 2),
-    "join": (0, 1), "cat": (0, 1),
+    "permute": (0,), "hint": (0,), "box": (0,), "convert": (0,), "slice": (0,), "split": (0,), "gather": (0,),
+    "select": (1, 2), "join": (0, 1), "cat": (0, 1),
 }
 
 
@@ -82,6 +82,10 @@ class Alias:
         """The one entry parameter that a pointer is based on, or None."""
         bases = self.bases(value)
         return next(iter(bases)) if bases is not None and len(bases) == 1 else None
+
+    def note_same(self, new: Value, known: Value) -> None:
+        """Remember that the pointer `new`, which was not there before, points where `known` does."""
+        self._bases.set_fact(new, self._bases.fact(known))
 
     def may_overlap(self, a: Op, b: Op) -> bool:
         """Whether two accesses, at least one of which writes, may touch a byte in common."""

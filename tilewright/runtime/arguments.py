@@ -9,7 +9,6 @@ Tests: tests/runtime/test_arguments.py.
 
 from __future__ import annotations
 
-import ctypes
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -19,6 +18,7 @@ import numpy as np
 
 from tilewright.interpret.memory import Extent
 from tilewright.language.types import dtype as language_dtype
+from tilewright.runtime import dlpack
 
 CPU = "cpu"
 MOCK = "mock"           # the device of tensors without data: any
@@ -123,7 +123,10 @@ def torch_reader() -> Reader:
         try:
             address = tensor.data_ptr()
         except RuntimeError as error:
-            raise TypeError(f"a {type(tensor).__name__} of layout {tensor.layout} has no data: {error}") from error
+            raise TypeError(_without_data(tensor, error)) from error
+        if tensor.is_neg():
+            raise TypeError("its negative bit is set (it is a view of numbers with the other sign, as .imag of a "
+                            "conjugate is), which a kernel would not see; pass tensor.resolve_neg()")
         if tensor.is_contiguous():
             high = address + tensor.numel() * size
             if not address and high:        # a fake tensor of torch's tracers
@@ -133,6 +136,15 @@ def torch_reader() -> Reader:
         return Pointer(element, address, low, high, True, device)
 
     return read
+
+
+def _without_data(tensor: Any, error: RuntimeError) -> str:
+    """What there is to say of a torch tensor that has no memory of its own."""
+    if str(tensor.layout) != "torch.strided":
+        return f"a {type(tensor).__name__} of layout {tensor.layout} has no data: {error}"
+    return ("a tensor inside torch.func (vmap, grad, jvp) stands for others and has no data; launch in a "
+            "torch.autograd.Function with backward and the static method vmap, or in a torch.library.custom_op with "
+            "register_autograd and register_vmap, which get tensors that have")
 
 
 def _device_of(tensor: Any) -> str:
@@ -176,40 +188,16 @@ def read_array_interface(thing: Any) -> Pointer:
     return numpy_reader()(array)._replace(owner=array)
 
 
-_DLPACK_CPU = frozenset({1, 3, 11, 13})     # kDLCPU and host memory of CUDA, ROCm: dlpack.h, DLDeviceType
-
-
 def read_dlpack(thing: Any) -> Pointer:
     """An object of another library that speaks DLPack."""
-    device = thing.__dlpack_device__()
-    if int(device[0]) not in _DLPACK_CPU:
-        return Pointer("i8", 0, 0, 0, True, f"DLPack device type {int(device[0])}")
-    try:
-        capsule = thing.__dlpack__(max_version=(1, 0))
-    except TypeError:       # of before the standard's first version
-        capsule = thing.__dlpack__()
-    # without a version it cannot say that it is read-only, and NumPy takes it for that; with one, NumPy reads it
-    is_versioned = _is_capsule(capsule, b"dltensor_versioned")      # until NumPy renames it
-    array = np.from_dlpack(_Exported(capsule, device))
-    pointer = numpy_reader()(array)._replace(owner=array)
-    return pointer if is_versioned else pointer._replace(writable=True)
-
-
-_is_capsule = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
-    ("PyCapsule_IsValid", ctypes.pythonapi))
-
-
-class _Exported:
-    """What `numpy.from_dlpack` takes: a capsule that was asked for already."""
-
-    def __init__(self, capsule: Any, device: tuple[int, int]) -> None:
-        self._capsule, self._device = capsule, device
-
-    def __dlpack__(self, **_: Any) -> Any:
-        return self._capsule
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return self._device
+    kind, index = (int(word) for word in thing.__dlpack_device__())
+    if kind not in dlpack.HOST and kind != dlpack.CUDA:
+        return Pointer("i8", 0, 0, 0, True, f"DLPack device type {kind}")
+    found = dlpack.export(thing)
+    element, size = element_of_dtype(found.dtype)
+    low, high = extent(found.address, found.shape, [s * size for s in found.strides], size)
+    device = CPU if kind in dlpack.HOST else f"cuda:{index}"
+    return Pointer(element, found.address, low, high, found.writable, device, found)
 
 
 def read_data_ptr(thing: Any) -> Pointer:

@@ -21,11 +21,19 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.diagnostics import AutotunerError, CompileTimeAssertionFailure, FewerStagesWarning, OutOfResources
+from tilewright.diagnostics import (
+    AutotunerError,
+    CompileTimeAssertionFailure,
+    FewerStagesWarning,
+    OutOfResources,
+    shows_users_frames,
+)
+from tilewright.language.structures import part_name
 from tilewright.runtime import knobs
 from tilewright.runtime.arguments import CPU, Pointer, Readers
 from tilewright.runtime.bench import do_bench, prepared_times
 from tilewright.runtime.config import Config
+from tilewright.runtime.descriptor import TensorDescriptor, class_of, parts_of
 from tilewright.runtime.devices import DEVICES
 from tilewright.runtime.interface import KernelInterface, in_torch_graph
 from tilewright.runtime.launch import CUDA, CompiledKernel
@@ -284,13 +292,14 @@ class Autotuner(KernelInterface):
                 _zero(named[name])
 
     def _pointers(self, named: Mapping[str, Any]) -> dict[str, Pointer]:
-        """The tensors among the arguments, in the memory of a target; elements of tuples are `name[0]`."""
+        """The tensors among the arguments, in the memory of a target; elements of tuples are `name[0]`, the base of a
+        descriptor has the descriptor's name."""
         found: dict[str, Pointer] = {}
 
         def look(name: str, value: Any) -> None:
-            if isinstance(value, tuple):
-                for index, item in enumerate(value):
-                    look(f"{name}[{index}]", item)
+            if isinstance(value, tuple | TensorDescriptor):
+                for index, item in enumerate(parts_of(value)):
+                    look(part_name(name, class_of(value), index), item)
                 return
             reader = self._readers.find(type(value), value)
             pointer = reader(value) if reader is not None else None
@@ -348,6 +357,7 @@ def _zero(tensor: Any) -> None:
         tensor[...] = 0
 
 
+@shows_users_frames
 def autotune(configs: Sequence[Config], key: Sequence[str], prune_configs_by: Mapping[str, Any] | None = None,
              reset_to_zero: Sequence[str] | None = None, restore_value: Sequence[str] | None = None,
              pre_hook: Hook | None = None, post_hook: Hook | None = None, warmup: float | None = None,
@@ -355,6 +365,7 @@ def autotune(configs: Sequence[Config], key: Sequence[str], prune_configs_by: Ma
              cache_results: bool = False) -> Callable[[Any], Autotuner]:
     """Decorator: launch with the fastest of `configs`, found anew for each value of the `key` arguments.
 
+    An empty list of configs stands for one that sets nothing, `Config({})`.
     `prune_configs_by` may have `early_config_prune(configs, named_args, **kwargs)`, `perf_model(**args)` and `top_k` (a
     number, or a share up to 1.0).  Before every timed run what the kernel may write, and what `restore_value` names, is
     put back as it was; then the tensors named in `reset_to_zero` are zeroed, or `pre_hook(args, reset_only=False)` is
@@ -362,5 +373,10 @@ def autotune(configs: Sequence[Config], key: Sequence[str], prune_configs_by: Ma
     `do_bench(fn, quantiles=...)` replaces the clock.  `use_cuda_graph` has no meaning on a CPU.  Results are kept in
     memory.  Unknown names are a ValueError.
     """
-    return lambda fn: Autotuner(fn, fn.arg_names, configs, key, reset_to_zero, restore_value, pre_hook, post_hook,
-                                prune_configs_by, warmup, rep, use_cuda_graph, do_bench, cache_results)
+    wrong = next((config for config in configs if not hasattr(config, "all_kwargs")), None)
+    if wrong is not None:
+        raise TypeError(f"configs of autotune are Config objects, not {wrong!r}; write Config({{'BLOCK': 64}}, "
+                        "num_warps=4)")
+    return shows_users_frames(lambda fn: Autotuner(
+        fn, fn.arg_names, configs, key, reset_to_zero, restore_value, pre_hook, post_hook, prune_configs_by, warmup,
+        rep, use_cuda_graph, do_bench, cache_results))

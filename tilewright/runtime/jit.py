@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from tilewright.computed import computed
-from tilewright.diagnostics import cut_own_frames
+from tilewright.diagnostics import cut_own_frames, shows_users_frames
 from tilewright.frontend.dependencies import dependencies
 from tilewright.language.function import Name, ParamKind, SourceFunction
 from tilewright.language.options import Options, Signature
@@ -39,6 +39,7 @@ from tilewright.runtime.specialize import Specializer, Split, typed
 
 if TYPE_CHECKING:
     from tilewright.interpret.eager_run import EagerProgram
+    from tilewright.runtime.checked import CheckedKernel
     from tilewright.runtime.native_launch import NativeLauncher
 
 
@@ -88,8 +89,10 @@ class JITFunction(DescribedFunction, KernelInterface):
         """What belongs to this process."""
         self._settings = knobs.snapshot()
         self._entries: dict[Any, Entry] = {}
+        self._checked: dict[Any, CheckedKernel] = {}
         self._lock = ForkSafeLock()
         self._native: NativeLauncher | None = None
+        self._retired: list[NativeLauncher] = []    # what `kernel[grid]` gave before goes to them still
         self._is_used_again = False
         self._is_read = graph_test()        # asked at every launch; it seldom changes, since Dynamo guards it
         self.pre_run_hooks: list[Callable[..., Any]] = []
@@ -177,7 +180,7 @@ class JITFunction(DescribedFunction, KernelInterface):
             return kernel
         kernel.launch(sizes, split.slots, split.pointers)
         if kernel.record and not self.pre_run_hooks and not knobs.overrides():
-            self._learn(native_key, args, kwargs, values, given, split, kernel)
+            self._learn(grid, native_key, args, kwargs, values, given, split, kernel)
         return kernel
 
     def _told_of_launch(self, kernel: CompiledKernel, grid: Grid, values: Sequence[Any]) -> LazyDict:
@@ -191,10 +194,11 @@ class JITFunction(DescribedFunction, KernelInterface):
         self.pre_run_hooks.append(hook)
         if self._native is not None:
             HOOKS.forget(self._native)
+            self._retired.append(self._native)
             self._native, self._bind = None, _bind_in_python
 
-    def _learn(self, native_key: int, args: Sequence[Any], kwargs: Mapping[str, Any], values: Sequence[Any],
-               given: Mapping[str, Any], split: Split, kernel: CompiledKernel) -> None:
+    def _learn(self, grid: Any, native_key: int, args: Sequence[Any], kwargs: Mapping[str, Any],
+               values: Sequence[Any], given: Mapping[str, Any], split: Split, kernel: CompiledKernel) -> None:
         """After a launch: let native code do the next one like it."""
         with self._lock:
             if self._native is None:
@@ -203,6 +207,7 @@ class JITFunction(DescribedFunction, KernelInterface):
                 self._is_used_again = True
             if self._native is None:
                 return
+            self._native.learn_grid(grid)
             names = tuple(kwargs)
             if native_key <= 0:
                 self._native.learn_shape(len(args), names)
@@ -407,6 +412,16 @@ class JITFunction(DescribedFunction, KernelInterface):
         overridden = knobs.overrides()
         return bool(overridden["check"] if "check" in overridden else self._settings["check"])
 
+    def checked_kernel(self, values: Sequence[Any], given: Mapping[str, Any], split: Split) -> CheckedKernel:
+        """What checked mode runs for these arguments, made now if there is none."""
+        key = self._key(split, given, CPU)
+        known = self._checked.get(key)
+        if known is None or not known.guards.hold():
+            with NO_FORK:
+                from tilewright.runtime.checked import CheckedKernel
+            known = self._checked[key] = CheckedKernel(self, values, given, split)
+        return known
+
     def _on_host(self, split: Split, device: str) -> AbstractContextManager[Split]:
         """The same launch in the CPU's memory."""
         if device == CPU:
@@ -481,8 +496,8 @@ class JITFunction(DescribedFunction, KernelInterface):
 
         Python pickles a function by its name, under which there is the kernel: so torch takes `fn` out before.
         """
-        of_this_process = {"_settings", "_entries", "_lock", "_native", "_is_used_again", "_is_read", "_bind",
-                           "pre_run_hooks", "specializer", "_eager", "_parsed"}
+        of_this_process = {"_settings", "_entries", "_checked", "_lock", "_native", "_retired", "_is_used_again",
+                           "_is_read", "_bind", "pre_run_hooks", "specializer", "_eager", "_parsed"}
         known = {"params": self.params, "arg_names": self.arg_names, "_src": self.src} if self.fn is not None else {}
         return {name: value for name, value in {**self.__dict__, **known}.items() if name not in of_this_process}
 
@@ -536,6 +551,7 @@ def jit(*, version: object = ..., repr: Callable[[Specialization], str] | None =
         launch_metadata: Callable[..., Any] | None = ..., do_not_specialize: Iterable[Name] | None = ...,
         do_not_specialize_on_alignment: Iterable[Name] | None = ..., debug: bool | None = ...,
         noinline: bool | None = ..., source: str | None = ...) -> Callable[[Callable[..., Any]], JITFunction]: ...
+@shows_users_frames
 def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Make a Python function a kernel: `@jit` or `@jit(do_not_specialize=["n"])`.
 
@@ -545,5 +561,5 @@ def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
     made by `exec`.
     """
     if fn is None:
-        return lambda function: jit(function, **options)
+        return shows_users_frames(lambda function: jit(function, **options))
     return JITFunction(fn.fn if isinstance(fn, SourceFunction) else fn, **options)

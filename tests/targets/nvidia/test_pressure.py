@@ -9,6 +9,7 @@ import tilewright as triton
 import tilewright.language as tl
 from tests.targets.nvidia.harness import tile_ir
 from tilewright.language.options import Options
+from tilewright.targets.llvm.machine import Assembler, Compiler, Machine
 from tilewright.targets.nvidia import NvidiaTarget
 from tilewright.targets.nvidia.pressure import counts_of_programs, fits, programs_per_sm
 
@@ -114,3 +115,31 @@ def test_what_spills_is_assembled_again_without_the_limit():
     module = tile_ir(many_numbers, x, x, N=1024)
     code = target.compile(module, Options())
     assert code.metadata["spill_bytes"] == 0 or ".minnctapersm 1\n" in code.texts["ptx"]
+
+
+class Spills(Compiler):
+    """Whatever it is asked, the code spills, at so many registers."""
+
+    def __init__(self, registers):
+        self.log = f"Used {registers} registers, 8 bytes spill stores".encode()
+        self.asked = 0
+
+    def host(self):
+        return Machine("x", "y", "")
+
+    def products(self, request, name):
+        self.asked += 1
+        return [b"ptx", b"cubin", self.log, b"nothing"]
+
+    def prepare(self):
+        pass
+
+
+@pytest.mark.parametrize("registers, warps, times", [(80, 4, 2), (255, 4, 1), (254, 4, 2), (64, 32, 1)])
+def test_code_is_assembled_again_only_where_it_can_have_more_registers(registers, warps, times, monkeypatch):
+    compiler = Spills(registers)
+    target = NvidiaTarget(90, compiler)
+    monkeypatch.setattr(NvidiaTarget, "assembler", Assembler("library"))
+    x = np.zeros(8, np.float32)
+    target.compile(tile_ir(scale, x, x, 8, N=128 * warps), Options(num_warps=warps))
+    assert compiler.asked == times

@@ -11,13 +11,13 @@ import tilewright.language as tl
 from tests.targets.nvidia.harness import tile_ir
 from tests.targets.nvidia.test_passes import add
 from tests.targets.nvidia.test_pipeline import matmul
-from tilewright.diagnostics import CompilationError, FewerStagesWarning, OutOfResources
+from tilewright.diagnostics import CompilationError, FewerStagesWarning, OutOfResources, SingleCtaWarning
 from tilewright.ir.walk import ops_in
 from tilewright.language.options import Options
 from tilewright.targets.nvidia import NvidiaTarget
 from tilewright.targets.nvidia.assemble import find_assembler
 from tilewright.targets.nvidia.capability import capability
-from tilewright.targets.nvidia.resources import buffer_bytes_of, stages_that_fit
+from tilewright.targets.nvidia.resources import _tell_of_one_cta, buffer_bytes_of, stages_that_fit
 
 TARGET = NvidiaTarget(90, assemble=False)
 needs_assembler = pytest.mark.skipif(find_assembler() is None, reason="no ptxas or nvJitLink on this machine")
@@ -119,11 +119,19 @@ def test_search():
 
 @pytest.mark.parametrize("options, text", [
     (Options(num_warps=3), "num_warps is a power of two from 1 to 32, not 3"), (Options(num_warps=64), "not 64"),
-    (Options(num_ctas=2), "num_ctas=2.*leave num_ctas at 1"), (Options(maxnreg=0), "maxnreg is from 1 to 255"),
+    (Options(maxnreg=0), "maxnreg is from 1 to 255"),
     (Options(maxnreg=256), "maxnreg is from 1 to 255 registers a thread, not 256")])
 def test_options_that_are_refused(options, text):
     with pytest.raises(CompilationError, match=text):
         TARGET.compile(vector_add(), options)
+
+
+def test_programs_of_several_ctas_run_on_one_with_one_warning():
+    _tell_of_one_cta.cache_clear()
+    plain = TARGET.compile(vector_add(), Options()).texts["ptx"]
+    with pytest.warns(SingleCtaWarning, match="each program runs on one CTA") as seen:
+        assert [TARGET.compile(vector_add(), Options(num_ctas=n)).texts["ptx"] for n in (2, 4)] == [plain, plain]
+    assert len(seen) == 1
 
 
 def test_registers_that_no_block_has():

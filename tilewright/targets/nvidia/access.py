@@ -25,7 +25,6 @@ from tilewright.targets.nvidia.emit.code import Code, known_flag
 from tilewright.targets.nvidia.runs import in_runs
 from tilewright.targets.nvidia.state import Kernel, inside
 
-WORD = 4                # bytes of what a register holds
 _LEVELS = {Eviction.NORMAL: "", Eviction.FIRST: ".L1::evict_first", Eviction.LAST: ".L1::evict_last"}
 _LOADS = {Cache.CA: ".ca", Cache.CG: ".cg", Cache.CS: ".cs", Cache.CV: ".cv"}
 _STORES = {Cache.CG: ".cg", Cache.CS: ".cs", Cache.WB: ".wb", Cache.WT: ".wt"}
@@ -44,7 +43,7 @@ class Words:
 
     @property
     def word_bytes(self) -> int:
-        return self.element.bytes if self.element.bytes == 8 else min(WORD, self.bytes)
+        return self.element.bytes if self.element.bytes == 8 else min(4, self.bytes)
 
     @property
     def number(self) -> int:
@@ -63,19 +62,18 @@ class Words:
         return f".v{self.number}" if self.number > 1 else ""
 
     def pack(self, kernel: Kernel, values: Sequence[LlvmValue]) -> list[LlvmValue]:
-        """Elements as words."""
+        """Elements as words; the words that they were taken from, where they are whole."""
         code = kernel.code
+        per_word = max(1, self.word_bytes // self.element.bytes)
+        known = [code.whole(values[i:i + per_word]) for i in range(0, len(values), per_word)]
+        if known and all(w is not None and w.type == self.word for w in known):
+            return [w for w in known if w is not None]
         memory = convert.memory_type(self.element)
         bits = [as_bits(kernel, v, memory) for v in values]
         if self.element.bytes == self.word_bytes:
             return [code.cast("zext", b, self.word) for b in bits]
-        per_word = self.word_bytes // self.element.bytes
         words = []
         for k in range(self.number):
-            known = kernel.word_of(values[k * per_word:(k + 1) * per_word])
-            if known is not None:
-                words.append(known)
-                continue
             lanes = Type(bits[0].type.element, per_word)
             vector = LlvmValue(lanes, "poison")
             for i in range(per_word):
@@ -95,8 +93,8 @@ class Words:
         for w in words:
             whole = code.cast("trunc", w, Type(f"i{8 * self.word_bytes}"))
             pieces = [from_bits(kernel, b, self.element) for b in self._pieces(code, whole, bits, per_word)]
-            if self.word_bytes == WORD:
-                kernel.place(pieces, w)
+            if self.element != I1:      # of which any byte but 0 is a true one
+                code.note_whole(pieces, w)
             found += pieces
         return found
 
@@ -164,9 +162,10 @@ def load(kernel: Kernel, op: Op) -> None:
     if not isinstance(op.result.type, Tile):
         kernel.bind(op.result, (_scalar(kernel, op),))
         return
-    tile, layout, mask, other = op.result.type, layout_of(op.result), op.operand("mask"), op.operand("other")
 
-    def read(by: Sequence[tuple[int, ...]]) -> list[LlvmValue]:
+    def read(op: Op, by: Sequence[tuple[int, ...]]) -> list[LlvmValue]:
+        tile, layout, mask, other = op.result.type, layout_of(op.result), op.operand("mask"), op.operand("other")
+        assert isinstance(tile, Tile)
         pointers = kernel.registers(op.operands[0])
         registers: list[LlvmValue] = [zero(convert.register_type(element_of(op.result.type)))] * layout.size(REGISTER)
         for group in by:
@@ -231,10 +230,12 @@ def store(kernel: Kernel, op: Op) -> None:
         guard = kernel.code.both(kernel.code.is_first_thread(), None if mask is None else kernel.scalar(mask))
         _write(kernel, op, kernel.scalar(pointer), [kernel.scalar(value)], guard)
         return
-    tile, layout = pointer.type, layout_of(pointer)
-    owner = kernel.code.thread_flag(dict(layout.free()))
 
-    def write(by: Sequence[tuple[int, ...]]) -> list[LlvmValue]:
+    def write(op: Op, by: Sequence[tuple[int, ...]]) -> list[LlvmValue]:
+        pointer, value, mask = op.operands[0], op.operands[1], op.operand("mask")
+        tile, layout = pointer.type, layout_of(pointer)
+        assert isinstance(tile, Tile)
+        owner = kernel.code.thread_flag(dict(layout.free()))
         for group in by:
             if group[0] & layout.free()[REGISTER]:
                 continue

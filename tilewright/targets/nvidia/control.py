@@ -23,8 +23,15 @@ def flatten(kernel: Kernel, values: Sequence[Value]) -> list[LlvmValue]:
     return [r for v in values for r in kernel.registers(v)]
 
 
+def with_phase(kernel: Kernel, values: Sequence[Value]) -> list[LlvmValue]:
+    """All registers of all values, and behind them the phase of the kernel's mbarrier, if it has one."""
+    return [*flatten(kernel, values), *(() if kernel.phase is None else (kernel.phase,))]
+
+
 def bind_all(kernel: Kernel, values: Sequence[Value], flat: Sequence[LlvmValue]) -> None:
-    """The opposite of `flatten`."""
+    """The opposite of `with_phase`."""
+    if kernel.phase is not None:
+        *flat, kernel.phase = flat
     at = 0
     for value in values:
         count = kernel.count(value)
@@ -41,7 +48,7 @@ class Packing:
         self._words = [_words_of(kernel, v) for v in inits]
 
     def packed(self, values: Sequence[Value]) -> list[LlvmValue]:
-        """What comes there, of all values."""
+        """What comes there, of all values, and behind it the phase, as in `with_phase`."""
         found: list[LlvmValue] = []
         for value, groups in zip(values, self._words, strict=True):
             registers = self._kernel.registers(value)
@@ -50,10 +57,12 @@ class Packing:
                     found += Words(element_of(value.type), len(group)).pack(self._kernel, [registers[r] for r in group])
             else:
                 found += registers
-        return found
+        return [*found, *(() if self._kernel.phase is None else (self._kernel.phase,))]
 
     def bind(self, values: Sequence[Value], flat: Sequence[LlvmValue]) -> None:
         """The opposite of `packed`."""
+        if self._kernel.phase is not None:
+            *flat, self._kernel.phase = flat
         rest = iter(flat)
         for value, groups in zip(values, self._words, strict=True):
             registers: dict[int, LlvmValue] = {}
@@ -70,11 +79,11 @@ def _words_of(kernel: Kernel, value: Value) -> list[tuple[int, ...]]:
     counts = {0}
     registers = kernel.registers(value)
     for r, element in enumerate(registers):
-        place = kernel.place_of(element)
-        if place is None:
+        part = kernel.code.part(element)
+        if part is None or part.word.type != LLVM_I32:
             return []
-        groups.setdefault(place.word, {})[place.index] = r
-        counts.add(place.count)
+        groups.setdefault(part.word, {})[part.index] = r
+        counts.add(part.count)
     found = [tuple(places[k] for k in sorted(places)) for places in groups.values()]
     whole = sum(map(len, found)) == len(registers) and {len(g) for g in found} | {0} == counts
     return found if whole and len(counts) == 2 else []
@@ -163,25 +172,27 @@ def lower_while(kernel: Kernel, op: Op) -> None:
         bind_all(kernel, before.args, values)
         kernel.run_block(before)
         flag, *rest = before.terminator.operands
-        passed.extend(flatten(kernel, rest))
+        passed.extend(with_phase(kernel, rest))
         return kernel.scalar(flag)
 
     def run(values: tuple[LlvmValue, ...]) -> Sequence[LlvmValue]:
         bind_all(kernel, body.args, passed)
         kernel.run_block(body)
-        return flatten(kernel, body.terminator.operands)
+        return with_phase(kernel, body.terminator.operands)
 
-    code.while_loop(flatten(kernel, op.operands), condition, run)
+    code.while_loop(with_phase(kernel, op.operands), condition, run)
     kernel.shared.forget()
     bind_all(kernel, op.results, passed)
 
 
 def lower_if(kernel: Kernel, op: Op) -> None:
     """A branch; what it yields is joined as it goes round a loop."""
+    before = kernel.phase
     packings: list[Packing] = []
 
     def way(index: int) -> Sequence[LlvmValue]:
         kernel.shared.forget()
+        kernel.phase = before
         block = op.regions[index]
         kernel.run_block(block)
         if not packings:

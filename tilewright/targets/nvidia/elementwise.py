@@ -17,7 +17,7 @@ from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia import special
 from tilewright.targets.nvidia.emit.code import Code
 from tilewright.targets.nvidia.pressure import widens
-from tilewright.targets.nvidia.rearrange import moved
+from tilewright.targets.nvidia.renaming import moved
 from tilewright.targets.nvidia.state import Kernel, Registers
 
 _RING = frozenset({"add", "sub", "mul"})

@@ -27,6 +27,7 @@ from tilewright.targets.nvidia import (
     access,
     assembly,
     atomic,
+    boxes,
     control,
     conversion,
     copies,
@@ -84,6 +85,8 @@ HANDLERS: Mapping[str, Handler] = {
     "cat": rearrange.cat, "slice": rearrange.slice_, "gather": rearrange.gather,
     "shared_alloc": copies.shared_alloc, "async_copy": copies.async_copy, "async_commit": copies.async_commit,
     "shared_free": copies.shared_free, "async_wait": copies.async_wait, "shared_load": copies.shared_load,
+    "box_copy": boxes.box_copy, "box_wait": boxes.box_wait, "box_store": boxes.box_store,
+    "proxy_fence": boxes.proxy_fence,
     "load": access.load, "store": access.store, "barrier": lambda kernel, op: kernel.shared.barrier(),
     "reduce": reduce.reduce, "scan": scan.scan, "map": reduce.map_elements, "sort": order.sort,
     "dot": matrix.dot,
@@ -140,16 +143,19 @@ def generate(module: Module, capability: Capability, num_warps: int, line_info: 
     for param, given, element in zip(module.entry.params, code.params, elements, strict=True):
         kernel.bind(param, [access.from_bits(kernel, given, element) if given.type != convert.register_type(element)
                             else given])
+    boxes.begin(kernel)
     run(module.entry.body)
     code.ret()
-    code.add_parameters([(n, I64) for n in kernel.hidden_parameters])
+    code.add_parameters([*((n, I64) for n in kernel.hidden_parameters),
+                         *((boxes.name_of(k), boxes.PARAMETER) for k in range(len(kernel.tensor_maps)))])
     text = code.text() + writer.text()
     metadata = {
         "entry": entry, "name": module.entry_name, "num_warps": num_warps, "threads": 32 * num_warps,
         "shared": kernel.shared.size, "capability": capability.name,
         "params": [{"name": n, "type": str(e), "bytes": e.bytes}
                    for n, e in zip(module.entry.param_names, elements, strict=True)],
-        "whole_words": kernel.whole_words, "hidden": kernel.hidden_parameters, "tensor_maps": [],
+        "whole_words": kernel.whole_words, "hidden": kernel.hidden_parameters,
+        "tensor_maps": kernel.tensor_maps,
         "asserts": kernel.messages.asserts, "prints": kernel.messages.prints}
     return Generated(text, metadata, programs)
 

@@ -52,7 +52,7 @@ class Narrow:
         return code.machine(self._extremum, [FLOAT], self._unpacked(words[0]))[0]
 
     def _packed(self, low: Value, high: Value) -> Value:
-        code, known = self._kernel.code, self._kernel.word_of((low, high))
+        code, known = self._kernel.code, self._kernel.code.whole((low, high))
         if known is not None:
             return known
         moved = code.op("shl", code.cast("zext", code.bitcast(high, I16), I32), constant(I32, 16))

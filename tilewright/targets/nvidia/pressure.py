@@ -62,6 +62,11 @@ def _room(registers: int, num_warps: int, least: int) -> int:
     return min(max(1, _FILE // (limit * 32 * num_warps)), _MOST_PROGRAMS)
 
 
+def most_registers(num_warps: int) -> int:
+    """What a thread can have if its program is alone on an SM."""
+    return min(_FILE // (32 * num_warps), _MOST)
+
+
 def _busy(module: Module) -> int:
     """How many programs keep memory busy while some of them wait in their reductions; 1 if a program has loops, which
     overlap by themselves, or never waits."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from functools import cache
 
-from tilewright.diagnostics import CompilationError, FewerStagesWarning, OutOfResources
+from tilewright.diagnostics import CompilationError, FewerStagesWarning, OutOfResources, SingleCtaWarning
 from tilewright.ir.node import Module
 from tilewright.ir.walk import defining_ops, ops_in
 from tilewright.language.options import Options
@@ -28,8 +29,7 @@ def check_options(options: Options) -> None:
     if not 1 <= warps <= MAX_WARPS or warps & warps - 1:
         raise CompilationError(f"num_warps is a power of two from 1 to {MAX_WARPS}, not {warps}")
     if options.num_ctas != 1:
-        raise CompilationError(f"num_ctas={options.num_ctas}: programs of several blocks are not compiled for NVIDIA "
-                               "GPUs yet; leave num_ctas at 1")
+        _tell_of_one_cta()
     if most is not None and not 1 <= most <= THREAD_REGISTERS:
         raise CompilationError(f"maxnreg is from 1 to {THREAD_REGISTERS} registers a thread, not {most}")
     required = 0 if most is None else most * warps * WARP_SIZE
@@ -37,6 +37,13 @@ def check_options(options: Options) -> None:
         raise OutOfResources(required, REGISTERS, "registers",
                              f"{most} registers (maxnreg) for each of {warps * WARP_SIZE} threads (num_warps={warps}) "
                              f"are too many: maxnreg up to {REGISTERS // (warps * WARP_SIZE)}, or fewer warps, fit.")
+
+
+@cache
+def _tell_of_one_cta() -> None:
+    """Once a process: what a program computes does not depend on it, and a tuner has many such configs."""
+    warnings.warn("num_ctas is taken and has no effect: each program runs on one CTA (thread block), and the results "
+                  "are the same", SingleCtaWarning, stacklevel=3)
 
 
 def buffer_bytes_of(module: Module) -> int:

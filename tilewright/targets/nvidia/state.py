@@ -27,7 +27,7 @@ from tilewright.targets.llvm.types import I32, I64, constant, integer_value
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia.emit.code import Code
 from tilewright.targets.nvidia.indices import index_values
-from tilewright.targets.nvidia.shared import SharedMemory
+from tilewright.targets.nvidia.shared import SharedMemory, alignment_of
 
 if TYPE_CHECKING:
     from tilewright.targets.nvidia.capability import Capability
@@ -43,15 +43,6 @@ class Messages:
     prints: list[Mapping[str, Any]] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Element number `index` of `count` in a 32-bit word."""
-
-    word: LlvmValue
-    index: int
-    count: int
-
-
 def location_record(loc: Location | None) -> Mapping[str, Any] | None:
     """A location as plain data, for the metadata."""
     if loc is None:
@@ -60,9 +51,9 @@ def location_record(loc: Location | None) -> Mapping[str, Any] | None:
             "end_column": loc.end_column, "function": loc.function, "caller": location_record(loc.caller)}
 
 
-# ops on tiles that only name registers, or make them of nothing
 # ops of some 25 instructions each: a second time they would cost more than the register in which the first result waits
 _COSTLY = frozenset({"div_s", "div_u", "rem_s", "rem_u"})
+# ops on tiles that only name registers, or make them of nothing
 _FRESH = frozenset({"iota", "splat", "expand_dims", "broadcast", "permute", "hint"})
 
 
@@ -82,20 +73,24 @@ class Kernel:
         self.ahead = _loaded_ahead(module.entry.body)
         self.uses: Mapping[Value, int] | None = None
         self.messages = Messages()
-        self.shared = SharedMemory(code)
+        self.shared = SharedMemory(code, max(map(alignment_of, ops_in(module.entry.body)), default=1))
         self.lines: LineTable | None = None     # of the user's source
         self.whole_words = False        # some access takes the aligned word of 32 bits around its element
         self.run_block: Callable[[Block], None]
         self.lower: Callable[[Op], None]
         self.ops = defining_ops(module.entry.body)
+        self.loops = {value: op for op in ops_in(module.entry.body) if op.name == "for"     # of what goes round one
+                      for value in (*op.regions[0].args, *op.results)}
         self.formats: dict[str, int] = {}      # of `device_print`
         self.hidden_parameters: list[str] = []
+        self.tensor_maps: list[Mapping[str, Any]] = []      # parameters behind those, as `tensor_maps` describes them
+        self.mbarrier: LlvmValue | None = None      # at which blocks of arrays arrive (`boxes`)
+        self.phase: LlvmValue | None = None         # its phase here, 0 or 1; a value that goes round loops
         self._values: dict[Value, Registers] = {}
         self._wide: dict[Value, Registers] = {}
         self._later: dict[Value, tuple[Callable[[], Registers], object]] = {}
         self._again: dict[Value, Callable[[], Registers]] = {}
         self._made: list[Value] = []        # of those, what the op at hand has asked for
-        self._places: dict[LlvmValue, Place] = {}
 
     @computed
     def signed_axis(self) -> Axis:
@@ -144,25 +139,6 @@ class Kernel:
             for value in self._made[before:]:
                 self._values.pop(value, None)
             del self._made[before:]
-
-    # -- elements that share a word
-
-    def place(self, elements: Sequence[LlvmValue], word: LlvmValue) -> None:
-        """Note that `elements` are all of `word`, from its low bits up."""
-        for k, element in enumerate(elements):
-            self._places[element] = Place(word, k, len(elements))
-
-    def place_of(self, element: LlvmValue) -> Place | None:
-        """Where a narrow element came from; None if it did not come in a word with others."""
-        return self._places.get(element)
-
-    def word_of(self, elements: Sequence[LlvmValue]) -> LlvmValue | None:
-        """The word whose elements these are, all and in order."""
-        places = [self._places.get(e) for e in elements]
-        first = places[0]
-        if first is None or places != [Place(first.word, k, first.count) for k in range(first.count)]:
-            return None
-        return first.word
 
     def scalar(self, value: Value) -> LlvmValue:
         (only,) = self._values[value]
@@ -216,8 +192,7 @@ class Kernel:
 
         def visit(value: Value) -> None:
             op = self.ops.get(value)
-            if op is None or op in found or not isinstance(value.type, Tile) or op.name in _COSTLY or (
-                    op.name not in _FRESH and not (op.row.elementwise and op.row.is_pure)):
+            if op is None or op in found or not isinstance(value.type, Tile) or not self.may_repeat(op):
                 return
             for operand in op.operands:
                 visit(operand)
@@ -226,6 +201,12 @@ class Kernel:
         for value in values:
             visit(value)
         return list(found)
+
+    @staticmethod
+    def may_repeat(op: Op, costly: bool = False) -> bool:
+        """Whether a tile may be computed a second time: by an op that moves nothing between threads, and is cheap (or
+        `costly`)."""
+        return op.name in _FRESH or (op.row.elementwise and op.row.is_pure and (costly or op.name not in _COSTLY))
 
     # -- regions on elements
 

@@ -4,7 +4,8 @@ A locked instruction takes 20 cycles or more, ten times a plain read, addition a
 a launch, and no other launch of this process with atomic operations runs, plain ones do the same.  One word of the
 process says who runs: 0 nobody, a positive number so many launches that lock, a negative one the thread that does not.
 `begin_atomics` makes a launch one of them, after waiting for a thread that does not lock; `share_atomics` makes it one
-that locks, before other threads help; `end_atomics` takes it out.  What waits for other programs (a `while` loop) or
+that locks, before other threads help, and `part_atomics` one that does not, when they have gone (`trial_code` asks for
+both); `end_atomics` takes it out.  What waits for other programs (a `while` loop) or
 calls Python always locks, so that it keeps nobody waiting.  A launch within another one of the same thread
 is as alone as that is.  Operations of scope "sys" always lock: other processes may work on the same memory.
 Before: `pool_code`'s small functions are in the module.  Tests: tests/targets/cpu_host/test_lone.py.
@@ -21,7 +22,7 @@ SPINS = 1_000       # pauses of a waiting launch between two looks at Ctrl-C
 
 
 class LoneCode:
-    """Writes the three functions; a kernel reads `Frame.ALONE`."""
+    """Writes the four functions; a kernel reads `Frame.ALONE`."""
 
     def __init__(self, module: NativeModule, machine: Machine) -> None:
         self.module = module
@@ -30,6 +31,7 @@ class LoneCode:
         module.external("sched_yield", I64.of("i32"))
         self._begin()
         self._share()
+        self._part()
         self._end()
 
     def _word(self, n: Native, kernel: Value) -> Value:
@@ -91,6 +93,19 @@ class LoneCode:
             n.atomic_put(self._word(n, kernel), 0, 1)
 
         n.when(n.is_("eq", n.get(frame, Frame.HELD), Held.ALONE), let_in)
+        n.end()
+
+    def _part(self) -> None:
+        """After helpers have gone: alone again, if no other launch has come meanwhile."""
+        n = self.module.function("part_atomics", [("kernel", PTR), ("frame", PTR)])
+        kernel, frame = n.params
+
+        def alone() -> None:
+            n.put(frame, Frame.ALONE, 1)
+            n.put(frame, Frame.HELD, Held.ALONE)
+
+        n.when(n.is_("ne", n.get(frame, Frame.HELD), Held.WITH_OTHERS), n.leave)
+        n.when(n.exchange_if(self._word(n, kernel), 0, n.value(1), n.sub(0, n.call("pthread_self"))), alone)
         n.end()
 
     def _end(self) -> None:

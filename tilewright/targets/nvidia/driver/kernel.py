@@ -9,7 +9,7 @@ Tests: tests/targets/nvidia/driver/test_driver.py.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from tilewright.targets.nvidia.driver.launch_code import DRIVER_SYMBOLS, KEY, MO
 from tilewright.targets.nvidia.driver.launch_code import text as launch_text
 from tilewright.targets.nvidia.driver.status import Status, raise_failures
 from tilewright.targets.nvidia.driver.stream import current_stream, raw_stream_function
+from tilewright.targets.nvidia.driver.tensor_maps import TensorMaps
 
 _FREE_SHARED = 48 << 10         # more dynamic shared memory has to be asked for: CUDA C++ Programming Guide, 7.2.3
 _MOST_ROWS = 65535              # of a grid's second and third dimension
@@ -40,13 +41,16 @@ class Resources:
 class CudaKernel(LoadedKernel):
     """See the module's docstring."""
 
-    def __init__(self, code: CodeObject, device: Device) -> None:
+    def __init__(self, code: CodeObject, device: Device, plain: Callable[[], LoadedKernel] | None = None) -> None:
+        """`plain` gives the same kernel without tensor maps, for arrays that have none."""
         self.name = code.name
+        self._make_plain = plain
         self.device = device
         data = code.metadata
         self.threads = int(data["threads"])
         self.shared_bytes = int(data["shared"])
         self._params = len(data["params"])      # how many of the slots are parameters of the entry
+        self._maps = TensorMaps(data["tensor_maps"]) if data["tensor_maps"] else None
         self._status = Status(code, device) if "status" in data["hidden"] else None
         with device.current():
             self._library = CUDA.call("cuLibraryLoadData", code.binary, [], [], 0, [], [], 0)
@@ -71,8 +75,15 @@ class CudaKernel(LoadedKernel):
 
     @property
     def record(self) -> int:    # type: ignore[override]
-        """See `LoadedKernel`; kernels with assertions are launched by Python, which looks for failures before."""
-        return 0 if self._status is not None or self._params > MOST_PARAMS else ctypes.addressof(self._words)
+        """See `LoadedKernel`; kernels with assertions are launched by Python, which looks for failures before, those
+        with tensor maps as well, which it makes."""
+        by_python = self._status is not None or self._maps is not None or self._params > MOST_PARAMS
+        return 0 if by_python else ctypes.addressof(self._words)
+
+    @computed
+    def _plain(self) -> LoadedKernel:
+        assert self._make_plain is not None
+        return self._make_plain()
 
     @computed
     def _words(self) -> Any:
@@ -108,6 +119,10 @@ class CudaKernel(LoadedKernel):
         wrong = self._wrong_grid(grid)
         if wrong is not None:
             raise wrong
+        maps = [] if self._maps is None else self._maps.addresses(slots)
+        if maps is None:
+            self._plain.launch(grid, slots)
+            return
         words = list(slots[:self._params])
         if self._status is not None:
             raise_failures()
@@ -116,7 +131,8 @@ class CudaKernel(LoadedKernel):
             words.append(grid[0])       # never with the status: a kernel with assertions does not loop over programs
         values = (ctypes.c_uint64 * max(1, len(words)))(*words)
         first = ctypes.addressof(values)
-        pointers = (ctypes.c_void_p * max(1, len(words)))(*range(first, first + 8 * len(words), 8))
+        places = [*range(first, first + 8 * len(words), 8), *maps]
+        pointers = (ctypes.c_void_p * max(1, len(places)))(*places)
         blocks = (blocks_along_x(self._blocks, grid), grid[1], grid[2])
         with self.device.current():
             self._launch(blocks, current_stream(self.device.index), ctypes.addressof(pointers))

@@ -20,7 +20,7 @@ Before: laid-out IR.  After: the same stage, with ops on shared memory.  Tests: 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.analysis.alias import Alias, written_bases
@@ -250,7 +250,10 @@ class _Loop:
         ahead = self._begin(further, ahead, self._is_before(further, upper, index), slots)
         values = dict(zip(self._body.args, (index, *own), strict=True))
         loads = {c.load: (c, self._slot(b, c, now)) for b, c in zip(buffers, self._copies, strict=True)}
+        needed = _needed(self._body, loads.keys())
         for op in self._body.ops[:-1]:
+            if op not in needed:
+                continue
             if op in loads:
                 copied, address = loads[op]
                 attrs = {"memory": copied.buffer.memory, "to": copied.to}
@@ -336,6 +339,20 @@ def _copied_block(block: Block, values: dict[Value, Value]) -> Block:
     args = tuple(Value(a.type, a.hint) for a in block.args)
     values.update(zip(block.args, args, strict=True))
     return Block(args, tuple(_copied_op(o, values) for o in block.ops))
+
+
+def _needed(body: Block, copied: Collection[Op]) -> set[Op]:
+    """The ops of an iteration without those that only the addresses and masks of the copied loads are made of."""
+    needed: set[Op] = set()
+    values = set(body.terminator.operands)
+    for op in reversed(body.ops[:-1]):
+        if op in copied:
+            needed.add(op)
+        elif not op.row.is_pure or op.regions or not values.isdisjoint(op.results):
+            needed.add(op)
+            values.update(op.operands)
+            values.update(v for region in op.regions for o in ops_in(region) for v in o.operands)
+    return needed
 
 
 def _with_results(op: Op, renamed: Mapping[Value, Value]) -> Op:

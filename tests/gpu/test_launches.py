@@ -1,0 +1,182 @@
+"""Launches beside torch on a GPU: streams, graphs, threads, several devices, arrays of other libraries."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+import tilewright as tw
+import tilewright.language as tl
+
+torch = pytest.importorskip("torch")
+several = pytest.mark.skipif("torch.cuda.device_count() < 2", reason="needs two GPUs")
+SLEEP = 2_000_000_000   # cycles; about a second
+
+
+@tw.jit
+def double(x, out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + at, tl.load(x + at, mask=at < n) * 2, mask=at < n)
+
+
+def launch(x, out) -> None:
+    double[(tw.cdiv(x.numel(), 256),)](x, out, x.numel(), BLOCK=256)
+
+
+def pair(device: str = "cuda", n: int = 1025):
+    return torch.arange(n, dtype=torch.float32, device=device), torch.zeros(n, device=device)
+
+
+@pytest.mark.parametrize("warm", [1, 4], ids=["through Python", "native"])
+def test_a_launch_is_on_the_current_stream(warm: int) -> None:
+    x, out = pair()
+    for _ in range(warm):
+        launch(x, out)
+    torch.cuda.synchronize()
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        torch.cuda._sleep(SLEEP)
+        x.fill_(3)
+        launch(x, out)
+    assert not side.query(), "the stream was not busy: nothing was tested"
+    side.synchronize()
+    assert (out == 6).all()
+
+
+def test_a_launch_does_not_wait() -> None:
+    x, out = pair()
+    for _ in range(4):
+        launch(x, out)
+    torch.cuda.synchronize()
+    torch.cuda._sleep(SLEEP)
+    launch(x, out)
+    assert not torch.cuda.current_stream().query()
+    torch.cuda.synchronize()
+
+
+def test_a_graph_replays_launches() -> None:
+    x, out = pair()
+    further = torch.empty_like(out)
+    launch(x, out)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        launch(x, out)
+        launch(out, further)
+    for value in (5.0, -2.0):
+        x.fill_(value)
+        graph.replay()
+        torch.cuda.synchronize()
+        assert (out == 2 * value).all() and (further == 4 * value).all()
+
+
+def test_threads_each_with_a_stream() -> None:
+    failures: list[BaseException] = []
+
+    def work(k: int) -> None:
+        try:
+            stream = torch.cuda.Stream()
+            with torch.cuda.stream(stream):
+                x, out = pair(n=1000 + k)
+                for turn in range(50):
+                    x.fill_(k + turn)
+                    launch(x, out)
+                    stream.synchronize()
+                    assert (out == 2 * (k + turn)).all()
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+def test_an_array_that_speaks_dlpack_alone() -> None:
+    class Array:
+        def __init__(self, tensor) -> None:
+            self._tensor = tensor
+
+        def __dlpack__(self, **options):
+            return self._tensor.__dlpack__(**options)
+
+        def __dlpack_device__(self):
+            return self._tensor.__dlpack_device__()
+
+    x, out = pair()
+    for _ in range(4):
+        double[(5,)](Array(x), Array(out), 1025, BLOCK=256)
+    torch.cuda.synchronize()
+    assert (out == 2 * x).all()
+
+
+def test_tensors_of_the_host_and_of_a_gpu() -> None:
+    x, out = pair()
+    with pytest.raises(ValueError, match=r"one device.*'x' .*cpu.*'out' .*cuda:0|'out'.*cuda:0.*'x'.*cpu|cpu.*cuda:0"):
+        launch(x.cpu(), out)
+
+
+def test_what_was_compiled_can_be_read() -> None:
+    x, out = pair()
+    kernel = double[(5,)](x, out, 1025, BLOCK=256)
+    assert ".visible .entry" in kernel.asm["ptx"] and kernel.asm["cubin"][:4] == b"\x7fELF"
+    assert "EXIT" in kernel.asm["sass"]
+    assert kernel.n_regs > 0 and kernel.n_spills == 0 and kernel.metadata.shared == 0
+
+
+@several
+@pytest.mark.parametrize("warm", [1, 4], ids=["through Python", "native"])
+def test_the_device_that_holds_the_tensors(warm: int) -> None:
+    assert torch.cuda.current_device() == 0
+    for device in ("cuda:1", "cuda:0", "cuda:1"):
+        x, out = pair(device)
+        for _ in range(warm):
+            launch(x, out)
+        torch.cuda.synchronize(device)
+        assert (out == 2 * x).all()
+        assert torch.cuda.current_device() == 0
+
+
+@several
+def test_the_stream_of_the_device_that_holds_the_tensors() -> None:
+    x, out = pair("cuda:1")
+    for _ in range(4):
+        launch(x, out)
+    torch.cuda.synchronize("cuda:1")
+    side = torch.cuda.Stream("cuda:1")
+    with torch.cuda.stream(side):
+        torch.cuda._sleep(SLEEP)
+        x.fill_(3)
+    with torch.cuda.device(1), torch.cuda.stream(side):
+        launch(x, out)
+    assert not side.query(), "the stream was not busy: nothing was tested"
+    side.synchronize()
+    assert (out == 6).all()
+
+
+@several
+@pytest.mark.parametrize("warm", [0, 4], ids=["first", "native"])
+def test_tensors_on_two_gpus(warm: int) -> None:
+    x, out = pair("cuda:0")
+    for _ in range(warm):
+        launch(x, out)
+    with pytest.raises(ValueError, match=r"all on one device.*cuda:0.*cuda:1"):
+        launch(x, out.to("cuda:1"))
+    with pytest.raises(ValueError, match=r"all on one device.*cuda:1.*cuda:0"):
+        launch(x.to("cuda:1"), out)
+
+
+@several
+def test_a_graph_of_the_second_device() -> None:
+    x, out = pair("cuda:1")
+    with torch.cuda.device(1):
+        launch(x, out)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            launch(x, out)
+        x.fill_(4)
+        graph.replay()
+        torch.cuda.synchronize()
+    assert (out == 8).all()
