@@ -23,15 +23,8 @@ def flatten(kernel: Kernel, values: Sequence[Value]) -> list[LlvmValue]:
     return [r for v in values for r in kernel.registers(v)]
 
 
-def with_phase(kernel: Kernel, values: Sequence[Value]) -> list[LlvmValue]:
-    """All registers of all values, and behind them the phase of the kernel's mbarrier, if it has one."""
-    return [*flatten(kernel, values), *(() if kernel.phase is None else (kernel.phase,))]
-
-
 def bind_all(kernel: Kernel, values: Sequence[Value], flat: Sequence[LlvmValue]) -> None:
-    """The opposite of `with_phase`."""
-    if kernel.phase is not None:
-        *flat, kernel.phase = flat
+    """The opposite of `flatten`."""
     at = 0
     for value in values:
         count = kernel.count(value)
@@ -48,7 +41,7 @@ class Packing:
         self._words = [_words_of(kernel, v) for v in inits]
 
     def packed(self, values: Sequence[Value]) -> list[LlvmValue]:
-        """What comes there, of all values, and behind it the phase, as in `with_phase`."""
+        """What comes there, of all values."""
         found: list[LlvmValue] = []
         for value, groups in zip(values, self._words, strict=True):
             registers = self._kernel.registers(value)
@@ -57,12 +50,10 @@ class Packing:
                     found += Words(element_of(value.type), len(group)).pack(self._kernel, [registers[r] for r in group])
             else:
                 found += registers
-        return [*found, *(() if self._kernel.phase is None else (self._kernel.phase,))]
+        return found
 
     def bind(self, values: Sequence[Value], flat: Sequence[LlvmValue]) -> None:
         """The opposite of `packed`."""
-        if self._kernel.phase is not None:
-            *flat, self._kernel.phase = flat
         rest = iter(flat)
         for value, groups in zip(values, self._words, strict=True):
             registers: dict[int, LlvmValue] = {}
@@ -172,27 +163,25 @@ def lower_while(kernel: Kernel, op: Op) -> None:
         bind_all(kernel, before.args, values)
         kernel.run_block(before)
         flag, *rest = before.terminator.operands
-        passed.extend(with_phase(kernel, rest))
+        passed.extend(flatten(kernel, rest))
         return kernel.scalar(flag)
 
     def run(values: tuple[LlvmValue, ...]) -> Sequence[LlvmValue]:
         bind_all(kernel, body.args, passed)
         kernel.run_block(body)
-        return with_phase(kernel, body.terminator.operands)
+        return flatten(kernel, body.terminator.operands)
 
-    code.while_loop(with_phase(kernel, op.operands), condition, run)
+    code.while_loop(flatten(kernel, op.operands), condition, run)
     kernel.shared.forget()
     bind_all(kernel, op.results, passed)
 
 
 def lower_if(kernel: Kernel, op: Op) -> None:
     """A branch; what it yields is joined as it goes round a loop."""
-    before = kernel.phase
     packings: list[Packing] = []
 
     def way(index: int) -> Sequence[LlvmValue]:
         kernel.shared.forget()
-        kernel.phase = before
         block = op.regions[index]
         kernel.run_block(block)
         if not packings:

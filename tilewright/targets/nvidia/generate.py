@@ -85,8 +85,9 @@ HANDLERS: Mapping[str, Handler] = {
     "cat": rearrange.cat, "slice": rearrange.slice_, "gather": rearrange.gather,
     "shared_alloc": copies.shared_alloc, "async_copy": copies.async_copy, "async_commit": copies.async_commit,
     "shared_free": copies.shared_free, "async_wait": copies.async_wait, "shared_load": copies.shared_load,
-    "box_copy": boxes.box_copy, "box_wait": boxes.box_wait, "box_store": boxes.box_store,
-    "proxy_fence": boxes.proxy_fence,
+    "mbarrier_alloc": boxes.mbarrier_alloc, "mbarrier_arrive": boxes.mbarrier_arrive,
+    "mbarrier_wait": boxes.mbarrier_wait, "proxy_fence": boxes.proxy_fence,
+    "box_copy": boxes.box_copy, "box_store": boxes.box_store,
     "load": access.load, "store": access.store, "barrier": lambda kernel, op: kernel.shared.barrier(),
     "reduce": reduce.reduce, "scan": scan.scan, "map": reduce.map_elements, "sort": order.sort,
     "dot": matrix.dot,
@@ -143,7 +144,6 @@ def generate(module: Module, capability: Capability, num_warps: int, line_info: 
     for param, given, element in zip(module.entry.params, code.params, elements, strict=True):
         kernel.bind(param, [access.from_bits(kernel, given, element) if given.type != convert.register_type(element)
                             else given])
-    boxes.begin(kernel)
     run(module.entry.body)
     code.ret()
     code.add_parameters([*((n, I64) for n in kernel.hidden_parameters),

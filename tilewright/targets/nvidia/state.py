@@ -27,7 +27,7 @@ from tilewright.targets.llvm.types import I32, I64, constant, integer_value
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia.emit.code import Code
 from tilewright.targets.nvidia.indices import index_values
-from tilewright.targets.nvidia.shared import SharedMemory, alignment_of
+from tilewright.targets.nvidia.shared import SharedMemory, alignment
 
 if TYPE_CHECKING:
     from tilewright.targets.nvidia.capability import Capability
@@ -73,7 +73,8 @@ class Kernel:
         self.ahead = _loaded_ahead(module.entry.body)
         self.uses: Mapping[Value, int] | None = None
         self.messages = Messages()
-        self.shared = SharedMemory(code, max(map(alignment_of, ops_in(module.entry.body)), default=1))
+        self.shared = SharedMemory(code, alignment(max(
+            (int(op.attrs.get("swizzle", 0)) for op in ops_in(module.entry.body)), default=0)))
         self.lines: LineTable | None = None     # of the user's source
         self.whole_words = False        # some access takes the aligned word of 32 bits around its element
         self.run_block: Callable[[Block], None]
@@ -84,8 +85,6 @@ class Kernel:
         self.formats: dict[str, int] = {}      # of `device_print`
         self.hidden_parameters: list[str] = []
         self.tensor_maps: list[Mapping[str, Any]] = []      # parameters behind those, as `tensor_maps` describes them
-        self.mbarrier: LlvmValue | None = None      # at which blocks of arrays arrive (`boxes`)
-        self.phase: LlvmValue | None = None         # its phase here, 0 or 1; a value that goes round loops
         self._values: dict[Value, Registers] = {}
         self._wide: dict[Value, Registers] = {}
         self._later: dict[Value, tuple[Callable[[], Registers], object]] = {}

@@ -119,7 +119,7 @@ class CudaKernel(LoadedKernel):
         wrong = self._wrong_grid(grid)
         if wrong is not None:
             raise wrong
-        maps = [] if self._maps is None else self._maps.addresses(slots)
+        maps = [] if self._maps is None else self._maps.addresses(tuple(slots[:self._params]))
         if maps is None:
             self._plain.launch(grid, slots)
             return
