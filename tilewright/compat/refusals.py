@@ -79,7 +79,7 @@ _LISTS: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType({
     "triton.tools.disasm": (
         ("parseCtrl processSassLines", "get_sass gives the disassembler's own text; there are no control codes"),),
     "triton.tools.ragged_tma": (
-        ("*", "its descriptors reach outside of their tensors, which is an error here; use a mask"),),
+        ("to_ragged_indices", "descriptors are the tensor's own here, without two more dimensions; use load_ragged"),),
     "triton.knobs": (
         ("BuildImpl ClassType CompilationListener CompileTimes Env F GetType InitHandleHook JITHook "
          "JITHookCompileInfo LaunchHook NvidiaTool PipelineStagesHook SetType autotuning_knobs base_knobs build_knobs "
