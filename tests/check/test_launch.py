@@ -9,8 +9,8 @@ import pytest
 
 import tilewright as triton
 import tilewright.language as tl
-from tilewright.compile import lower
 from tilewright.interpret.sanitizer import CheckedProgram
+from tilewright.lowering import lower
 from tilewright.runtime import checked
 
 

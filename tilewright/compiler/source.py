@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.backends.compiler import CpuOptions
-from tilewright.compile import lower
 from tilewright.compiler.view import ModuleView
 from tilewright.diagnostics import shows_users_frames_when_made
 from tilewright.language.options import Arg, ConstantArg, RuntimeArg, Signature, TupleArg
 from tilewright.language.types import parse_type
+from tilewright.lowering import lower
 from tilewright.runtime.jit import JITFunction
 
 Path = tuple[int, ...]

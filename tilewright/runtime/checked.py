@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.compile import lower
 from tilewright.frontend.dependencies import dependencies
 from tilewright.interpret import sanitizer
 from tilewright.interpret.footprint import View
@@ -20,6 +19,7 @@ from tilewright.interpret.sanitizer import CheckedProgram
 from tilewright.ir import fp
 from tilewright.ir.types import Pointer as PointerType
 from tilewright.ir.types import Scalar, Type, storage_dtype
+from tilewright.lowering import lower
 from tilewright.passes.contract import CONTRACT
 from tilewright.passes.widen import WIDEN
 from tilewright.runtime.arguments import Pointer, element_of_dtype
