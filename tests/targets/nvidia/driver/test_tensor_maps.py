@@ -10,10 +10,14 @@ from typing import Any
 import pytest
 
 from tests.targets.nvidia.driver.test_driver import FakeDriver, Names, Result, code
+from tests.targets.nvidia.driver.test_launch_code import Driver as NativeDriver
+from tilewright.runtime import knobs
+from tilewright.runtime.devices import DEVICES
 from tilewright.targets.base import LoadedKernel
 from tilewright.targets.nvidia.driver.cuda import CUDA
 from tilewright.targets.nvidia.driver.device import Device
 from tilewright.targets.nvidia.driver.kernel import CudaKernel
+from tilewright.targets.nvidia.driver.launch_code import Record
 from tilewright.targets.nvidia.driver.tensor_maps import TensorMaps
 
 MATRIX = {"base": 0, "element": "f16", "sizes": [["param", 1, 32], 64], "strides": [["param", 2, 32]],
@@ -125,3 +129,34 @@ def test_a_native_launch_asks_for_the_maps_of_other_slots(driver: FakeMaps) -> N
     del kernel.__dict__["_plain"]
     assert fill(4096, 0, 72) == -1
     assert isinstance(kernel.failure((5, 2, 1), 0), AssertionError)
+
+
+@pytest.mark.parametrize("hidden", [[], ["programs"]])
+def test_native_launches(driver: FakeMaps, monkeypatch: pytest.MonkeyPatch, hidden: list[str]) -> None:
+    launchers = DEVICES.cpu(knobs.snapshot()).launchers()
+    if launchers is None:
+        pytest.skip("this Python has no native launchers")
+    native, plain = NativeDriver(), Plain()
+    driver.results |= {"cuDevicePrimaryCtxRetain": 0x1000, "cuKernelGetFunction": 0x77,
+                       "cuOccupancyMaxActiveBlocksPerMultiprocessor": 2}
+    kernel = CudaKernel(code(tensor_maps=[MATRIX, LINE], hidden=hidden), Device(0), lambda: plain)
+    with monkeypatch.context() as patch:
+        patch.setattr(ctypes, "CDLL", lambda name: SimpleNamespace(**native.callbacks))
+        patch.setattr("tilewright.targets.nvidia.driver.kernel.KEY", f"maps {hidden}")
+        kernel.make_launchable(launchers)
+    types = (ctypes.c_void_p, ctypes.c_void_p, *(ctypes.c_int64,) * 3, ctypes.c_void_p)
+    address = (ctypes.c_uint64 * (Record.SIZE // 8)).from_address(kernel.record)[Record.LAUNCH // 8]
+    function = ctypes.PYFUNCTYPE(ctypes.c_int64, *types)(address)
+
+    def launch(*slots: int) -> Any:
+        given, frame = (ctypes.c_uint64 * 5)(*slots, 111, 222), (ctypes.c_uint64 * 32)()
+        return function(kernel.record, ctypes.addressof(given), 5, 2, 1, ctypes.addressof(frame))
+
+    native.first_map = 3 + len(hidden)
+    for slots, maps in (((4096, 50, 72), [1001, 1002]), ((8192, 50, 72), [1003, 1004]), ((4096, 50, 72), [1001, 1002])):
+        for _ in range(2):
+            assert launch(*slots) == 0
+            assert native.calls[-1][-2] == list(slots) and native.maps == maps
+    launched = len(native.calls)
+    assert launch(4096, 0, 72) == 0 and plain.launches == [((5, 2, 1), [4096, 0, 72])]
+    assert len(native.calls) == launched and len(driver.encoded) == 4
