@@ -28,7 +28,7 @@ Array = np.ndarray[Any, Any]
 Note = Array | None
 
 REARRANGES = frozenset({"splat", "broadcast", "expand_dims", "reshape", "permute", "hint", "split", "join", "cat",
-                        "slice"})
+                        "slice", "box"})
 _SATURATED = 2**62
 
 

@@ -51,7 +51,8 @@ def _may_gain(asked: Asked) -> bool:
     if any(reach(homes.of(v), layout) > Reach.THREAD for v, wanted in asked.wanted.items() if v not in homes.flexible
            for layout in wanted):
         return True
-    return any(within_warps(op, layout) is not None for op, layout in homes.runs.items() if op.name == "reduce")
+    return any(within_warps(layout, op.attrs["axis"]) is not None for op, layout in homes.runs.items()
+               if op.name == "reduce")
 
 
 class _Problem:
@@ -95,7 +96,7 @@ class _Problem:
             if op.name in ACCESSES:
                 yield spot.variable, self._accesses.coalesced(op)
             elif op.name == "reduce":
-                yield spot.variable, within_warps(op, given.runs[op])
+                yield spot.variable, within_warps(given.runs[op], op.attrs["axis"])
 
     def _offer_all(self) -> None:
         """Hand labels on along links, both ways, as long as any is new."""
@@ -141,11 +142,12 @@ class _Problem:
         if a is None and b is None:
             return
         have, want = self._layouts(source), self._layouts(spot)
-        if a is None or b is None or a == b:
+        if a is None or b is None or a == b:        # one variable chooses
             at = a if b is None else b
             assert at is not None
-            for k in range(len(own[at])):
-                own[at][k] += self._costs.conversion(link.value, have[0 if a is None else k], want[0 if b is None else k])
+            count = len(own[at])
+            pairs = zip(have * count if a is None else have, want * count if b is None else want, strict=True)
+            own[at] = [c + self._costs.conversion(link.value, x, y) for c, (x, y) in zip(own[at], pairs, strict=True)]
             return
         table = [[self._costs.conversion(link.value, x, y) for y in want] for x in have]
         if a > b:

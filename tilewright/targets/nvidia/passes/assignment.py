@@ -6,7 +6,7 @@ Tests: tests/targets/nvidia/test_passes.py, test_assign.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from tilewright.ir.layout_rules import grown_dims, moves_nothing
@@ -18,7 +18,7 @@ from tilewright.targets.nvidia.passes.coalesce import VECTOR_BYTES
 ACCESSES = frozenset({"load", "store", "atomic_rmw", "atomic_cas"})
 # Ops that take all tile operands in one layout, and give their results in it or in what follows from it.
 ASKING = frozenset({"scan", "sort", "split", "map", "reduce", "inline_asm", "inline_asm_ordered", "join", "histogram"})
-IN_PLACE = frozenset({"expand_dims", "permute", "reshape", "broadcast", "hint"})
+IN_PLACE = frozenset({"expand_dims", "permute", "reshape", "broadcast", "hint", "box"})
 CONTROL = frozenset({"for", "while", "if"})
 
 
@@ -108,6 +108,3 @@ def carried(op: Op) -> tuple[Sequence[Carried], Sequence[tuple[Value, Value]]]:
     on = zip(body.args, before.terminator.operands[1:], strict=True)
     return ([Carried(arg, sources) for arg, *sources in into] + [Carried(arg, sources) for arg, *sources in on],
             list(zip(op.results, body.args, strict=True)))
-
-
-Make = Callable[[Op, Layout], Layout]

@@ -145,15 +145,22 @@ class Choices:
         elif op.name == "dot":
             self._dot(op)
         elif stays_in_place(op):
-            spot = self._spots[op.operands[0]]
-            step = (Step(Way.RESULT, op),) if op.name in _MOVES_BITS else ()
-            self._spots[op.result] = Spot(spot.variable, joined_chain(spot.chain, step))
-            if op.operands[0] in self._narrow:
-                self._narrow.add(op.result)
+            self._shape(op)
         elif op.row.elementwise or op.name in _LIKE_ELEMENTWISE:
             self._elementwise(op)
         else:
             self._free(op)
+
+    def _shape(self, op: Op) -> None:
+        source, step = op.operands[0], (Step(Way.RESULT, op),) if op.name in _MOVES_BITS else ()
+        if source not in self._spots:       # it is flexible, though this op is not
+            self._spots[op.result] = spot = self._new(soft=True)
+            self._ask(source, Spot(spot.variable, inverse(step)))
+            return
+        spot = self._spots[source]
+        self._spots[op.result] = Spot(spot.variable, joined_chain(spot.chain, step))
+        if source in self._narrow:
+            self._narrow.add(op.result)
 
     def _free(self, op: Op) -> None:
         """Ops whose code gives the results in any layout."""

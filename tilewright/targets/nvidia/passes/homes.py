@@ -38,7 +38,7 @@ from tilewright.targets.nvidia.passes.assignment import (
 from tilewright.targets.nvidia.passes.chains import chained_dots
 from tilewright.targets.nvidia.passes.special import layout_for
 
-_SHAPES = frozenset({"expand_dims", "permute", "reshape", "hint"})
+_SHAPES = frozenset({"expand_dims", "permute", "reshape", "hint", "box"})
 _LEAVES = frozenset({"splat", "iota"})
 # Ops whose results are put into a layout of their own by their code, whatever their operands have.
 _MOVING = frozenset({"cat", "gather", "histogram", "slice"})
@@ -223,5 +223,5 @@ _FORWARD: Mapping[str, Rule] = {
     **dict.fromkeys(("scan", "sort", "split", "map", "inline_asm", "inline_asm_ordered"), _special),
     "dot": lambda homes, op, result: homes.product(op),
     "reduce": _reduce, "join": _join,
-    **dict.fromkeys(("expand_dims", "permute", "reshape", "broadcast", "hint"), _follows),
+    **dict.fromkeys(("expand_dims", "permute", "reshape", "broadcast", "hint", "box"), _follows),
 }

@@ -81,9 +81,11 @@ def sort_layout(given: Layout, shape: Sequence[int], num_warps: int) -> Layout:
 
 def reduce_layout(given: Layout, shape: Sequence[int], axis: int, num_warps: int) -> Layout:
     """A layout for a reduction along `axis`; `given` if it will do."""
-    if owners_of(given, axis) is not None and beside_is_single(given):
-        return given
-    return coalesced(shape, 1, num_warps)
+    return given if _is_reducible(given, axis) else coalesced(shape, 1, num_warps)
+
+
+def _is_reducible(layout: Layout, axis: int) -> bool:
+    return owners_of(layout, axis) is not None and beside_is_single(layout)
 
 
 def split_layout(given: Layout, num_warps: int) -> Layout:
@@ -109,19 +111,19 @@ def layout_for(op: Op, given: Layout, num_warps: int) -> Layout:
     return given
 
 
-def within_warps(op: Op, layout: Layout) -> Layout | None:
-    """A layout for a `reduce` that runs in `layout` across warps, in which fewer lie along the axis; None if none does.
+def within_warps(layout: Layout, axis: int) -> Layout | None:
+    """A layout for a reduction in which fewer warps lie along the axis than in `layout`; None if there is none.
 
-    The vectors of registers and the lanes stay; warps go along the other dims, as far as these reach.
+    Warps change places with registers that lie beside the axis, the highest first: those of vectors stay if they can.
     """
-    axis = op.attrs["axis"]
     along = layout.coordinate(axis)
     crossing = [i for i, b in enumerate(along.bases(WARP)) if b]
     beside = [i for i, b in enumerate(layout.bases(REGISTER)) if b and not along.bases(REGISTER)[i]]
-    if not crossing or not beside or layout.free()[WARP] or layout.free()[REGISTER]:
+    free = layout.free()
+    if not crossing or not beside or free[WARP] or free[REGISTER]:
         return None
     registers, warps = list(layout.bases(REGISTER)), list(layout.bases(WARP))
     for i, j in zip(reversed(crossing), reversed(beside), strict=False):
         warps[i], registers[j] = registers[j], warps[i]
     found = layout.with_bases(register=registers, warp=warps)
-    return found if reduce_layout(found, shape_of(op.operands[0].type), axis, 0) == found else None
+    return found if _is_reducible(found, axis) else None
