@@ -4,9 +4,9 @@ Memory is known by what the axis analysis says: along one dim, elements lie side
 elements; elements of different runs, or of different coordinates of another dim, share no sector.  A warp's request
 takes one vector of each lane; its lanes fall into 2^rank sectors, by the map that drops the bits inside a sector, and
 likewise into lines.  A line, full or not, is a slot of the load/store unit (CUDA C++ Best Practices Guide, coalesced
-access to global memory).  So an accumulator of mma.sync is not stored as it is, though of f32 it fills its sectors: in
-lines it takes four times as many slots, and a product of 64x128 by 64 for each program was 6 % slower (H200,
-2026-11-30).  Tests: tests/layout/test_global_memory.py.
+access to global memory).  So an accumulator of mma.sync is better not stored as it is, though f32 fills its sectors:
+in lines it takes four times as many slots, and products of 128x128 by 64 took 6 % longer with it; f16, which half
+fills them, 20 % (H200, 2026-11-30).  Tests: tests/layout/test_global_memory.py.
 """
 
 from __future__ import annotations
