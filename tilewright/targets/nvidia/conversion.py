@@ -127,8 +127,8 @@ def _sent(kernel: Kernel, way: Shuffles, lane: int, values: Sequence[LlvmValue],
         return [from_bits(kernel, code.op("or", low, code.op("shl", high, constant(I64, 32))), element)]
     words = Words(element, len(values))
     (word,) = words.pack(kernel, values)
-    received = _exchanged(kernel, way, lane, code.cast("zext", word, I32))
-    return words.unpack(kernel, [code.cast("trunc", received, words.word)])
+    received = _exchanged(kernel, way, lane, code.cast("zext", code.bitcast(word, word.type.as_int), I32))
+    return words.unpack(kernel, [code.bitcast(code.cast("trunc", received, words.word.as_int), words.word)])
 
 
 def _exchanged(kernel: Kernel, way: Shuffles, lane: int, word: LlvmValue) -> LlvmValue:

@@ -103,6 +103,12 @@ class Code(FunctionWriter):
             operands += initial
         return self._assembly(text, constraints, outputs, operands, row.pure, row.convergent)
 
+    def statement(self, text: str, outputs: Sequence[Type], inputs: Sequence[Value], convergent: bool) -> list[Value]:
+        """Assembly without effects on memory, made of rows of the table (`together`)."""
+        constraints = ["=" + _CONSTRAINTS[t.element] for t in outputs]
+        constraints += [_CONSTRAINTS[v.type.element] for v in inputs]
+        return self._assembly(text, constraints, outputs, inputs, not convergent, convergent)
+
     def user_assembly(self, text: str, constraints: str, outputs: Sequence[Type], inputs: Sequence[Value],
                       pure: bool) -> list[Value]:
         """Assembly that a user wrote; `text` is escaped already."""
