@@ -16,7 +16,7 @@ from tilewright.ir.layout_rules import layout_of
 from tilewright.ir.node import Op, Value
 from tilewright.ir.ops.attributes import Cache, Eviction
 from tilewright.ir.ops.table import Effect
-from tilewright.ir.types import F32, F64, I1, Element, Pointer, Tile, element_of, shape_of
+from tilewright.ir.types import BF16, F16, F32, F64, I1, Element, Pointer, Tile, element_of, shape_of
 from tilewright.ir.walk import ops_in
 from tilewright.layout import Layout
 from tilewright.layout.linear import REGISTER
@@ -82,6 +82,10 @@ class Words:
         known = [code.whole(values[i:i + per_word]) for i in range(0, len(values), per_word)]
         if known and all(w is not None and w.type == self.word for w in known):
             return [w for w in known if w is not None]
+        wide = code.rounded(values) if self.element in (BF16, F16) and per_word > 1 else None
+        if wide is not None:        # two in one instruction, the second into the upper half
+            name = f"cvt.{self.element}x2"
+            return [code.machine(name, [I32], [b, a])[0] for a, b in zip(wide[::2], wide[1::2], strict=True)]
         memory = convert.memory_type(self.element)
         bits = [as_bits(kernel, v, memory) for v in values]
         if self.element.bytes == self.word_bytes:

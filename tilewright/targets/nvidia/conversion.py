@@ -106,7 +106,7 @@ def _shuffled(kernel: Kernel, way: Shuffles, registers: Registers, count: int, e
     may = _union(way.take_by_lane, way.take_by_warp)
     if may:
         registers = _xored(kernel, registers, _by_thread(kernel, way.take_by_lane, way.take_by_warp), may)
-    found = list(registers[:1] * count)
+    found = [registers[0]] * count
     for r in way.rounds:
         sent = [registers[t] for t in r.take]
         for to, value in zip(r.put, _sent(kernel, way, r.lane, sent, element) if r.moves else sent, strict=True):

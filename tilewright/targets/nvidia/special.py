@@ -15,7 +15,7 @@ import numpy as np
 from tilewright.ir.node import Op
 from tilewright.ir.ops.attributes import Rounding
 from tilewright.ir.ops.rules import scalar_element
-from tilewright.ir.types import F16, F32, STORED_ONLY, Scalar
+from tilewright.ir.types import BF16, F16, F32, STORED_ONLY, Scalar
 from tilewright.targets.llvm import convert
 from tilewright.targets.llvm.elementwise import rule_of
 from tilewright.targets.llvm.types import FLOAT, I8, I16, I32, Type, Value, constant
@@ -52,7 +52,11 @@ def _power_of_two(name: str, scale: float) -> Rule:
     numbers = {"scale": scale / _STEPS, "half": 0.5, "steps": _STEPS, "counter": _COUNTER,
                "origin": _COUNTER + _STEPS // 2, "high": _LOG2E_HIGH, "low": _LOG2E - _LOG2E_HIGH}
     texts = {n: f"0f{int(np.float32(v).view(np.uint32)):08X}" for n, v in numbers.items()}
-    return lambda code, op, args: code.machine(name, [FLOAT], args, **texts)[0]
+
+    def rule(code: Code, op: Op, args: Sequence[Value]) -> Value:
+        return code.machine(name, [FLOAT], args, guard=None, initial=(), groups=(), **texts)[0]
+
+    return rule
 
 
 def _float(value: float) -> Value:
@@ -122,7 +126,10 @@ def _convert(code: Code, op: Op, args: Sequence[Value]) -> Value:
             return _to_eight_bits(code, convert.widen(code, args[0], source), target)
         if source.bits == 8 and target.bits < 64:
             return convert.convert_float(code, _from_eight_bits(code, args[0], source), F16, target)
-    return rule_of(op)(code, op, args)
+    result = rule_of(op)(code, op, args)
+    if source == F32 and target in (BF16, F16) and not toward_zero:
+        code.note_rounded(result, args[0])
+    return result
 
 
 def _to_eight_bits(code: Code, x: Value, target: Scalar) -> Value:
@@ -137,7 +144,8 @@ def _from_eight_bits(code: Code, x: Value, source: Scalar) -> Value:
 
 
 RULES: Mapping[str, Rule] = {
-    "exp": _single(_power_of_two("exp", _LOG2E)), "exp2": _single(_power_of_two("exp2", 1.0)), "div_f": _instruction("div.full"), "sqrt": _instruction("sqrt"),
-    "rsqrt": _instruction("rsqrt"), **dict.fromkeys(("max_f", "min_f", "max_nan_f", "min_nan_f"), _extremum),
+    "exp": _single(_power_of_two("exp", _LOG2E)), "exp2": _single(_power_of_two("exp2", 1.0)),
+    "div_f": _instruction("div.full"), "sqrt": _instruction("sqrt"), "rsqrt": _instruction("rsqrt"),
+    **dict.fromkeys(("max_f", "min_f", "max_nan_f", "min_nan_f"), _extremum),
     **dict.fromkeys(("div_s", "div_u", "rem_s", "rem_u"), _divide), "fp_trunc": _convert, "fp_ext": _convert,
 }

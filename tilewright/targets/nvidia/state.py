@@ -27,12 +27,13 @@ from tilewright.targets.llvm.types import I32, I64, constant, integer_value
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia.emit.code import Code
 from tilewright.targets.nvidia.indices import index_values
+from tilewright.targets.nvidia.lazy import Lazy, Picked, registers_of
 from tilewright.targets.nvidia.shared import SharedMemory, alignment_of
 
 if TYPE_CHECKING:
     from tilewright.targets.nvidia.capability import Capability
 
-Registers = tuple[LlvmValue, ...]
+Registers = Sequence[LlvmValue]
 
 
 @dataclass(slots=True)
@@ -65,7 +66,6 @@ class Kernel:
         self.code = code
         self.capability = capability
         self.axis = Axis(module)
-        self.likely_axis = Axis(module, ranges=self.axis.ranges, optimistic=True)
         self.alias = Alias(module)
         self.indices = index_values(module)
         self.branches = any(op.name in ("for", "while", "if") for op in ops_in(module.entry.body))
@@ -90,6 +90,11 @@ class Kernel:
         self._later: dict[Value, tuple[Callable[[], Registers], object]] = {}
 
     @computed
+    def likely_axis(self) -> Axis:
+        """What is likely to be so."""
+        return Axis(self.module, ranges=self.axis.ranges, optimistic=True)
+
+    @computed
     def signed_axis(self) -> Axis:
         """What is so if nothing that is divided is negative."""
         return Axis(self.module, ranges=self.axis.ranges, signs=True)
@@ -97,7 +102,7 @@ class Kernel:
     # -- values
 
     def bind(self, value: Value, registers: Sequence[LlvmValue]) -> None:
-        self._values[value] = tuple(registers)
+        self._values[value] = registers if isinstance(registers, (Lazy, Picked)) else tuple(registers)
 
     def registers(self, value: Value) -> Registers:
         """One LLVM value for each register of a tile; of a scalar the one that it is."""
@@ -119,12 +124,15 @@ class Kernel:
         return only
 
     def bind_wide(self, value: Value, registers: Sequence[LlvmValue]) -> None:
-        self._wide[value] = tuple(registers)
+        self._wide[value] = registers if isinstance(registers, (Lazy, Picked)) else tuple(registers)
 
     def wide(self, value: Value) -> Registers:
         """An integer in 64 bits: computed so if it is an index, else extended."""
         known = self._wide.get(value)
-        return tuple(self.code.to_i64(v) for v in self._values[value]) if known is None else known
+        if known is None:
+            narrow = self._values[value]
+            return registers_of(self.code, len(narrow), lambda r: self.code.to_i64(narrow[r]))
+        return known
 
     def extended_constant(self, value: Value) -> Registers:
         """A 32-bit integer constant as one of 64 bits."""

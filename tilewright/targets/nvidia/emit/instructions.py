@@ -3,8 +3,8 @@
 A row says what an instruction is called here, the PTX opcode that it becomes, where the PTX ISA describes it, and how
 it is written: as an intrinsic of LLVM, or as a line of inline assembly.  In a line, `{out}` stands for the results,
 `{0}`, `{1}` for operands, other names for the modifiers that the caller chooses.  A line in braces is several
-instructions, which LLVM sees as one: each of its own costs it some 20 microseconds.  `pure` instructions may be moved and
-shared by LLVM; `convergent` ones may not be made dependent on more or fewer conditions.
+instructions, which LLVM sees as one: each of its own costs it some 20 microseconds.  `pure` instructions may be moved
+and shared by LLVM; `convergent` ones may not be made dependent on more or fewer conditions.
 
 The PTX machine executes the emitted text; a test holds this table to the opcodes that it knows.
 Tests: tests/targets/nvidia/.
@@ -114,6 +114,8 @@ _ROWS = (
     *(Instruction(f"cvt.from.{name}", "cvt", "9.7.9.21 cvt", text=f"cvt.rn.f16x2.{kind}x2 {{out}}, {{0}};", pure=True)
       for name, kind in (("f8e4m3", "e4m3"), ("f8e5m2", "e5m2"))),
     Instruction("cvt.tf32", "cvt", "9.7.9.21 cvt", text="cvt.rna.tf32.f32 {out}, {0};", pure=True),
+    *(Instruction(f"cvt.{name}x2", "cvt", "9.7.9.21 cvt", text=f"cvt.rn.{name}x2.f32 {{out}}, {{0}}, {{1}};", pure=True)
+      for name in ("bf16", "f16")),
     Instruction("cvt.bf16", "cvt", "9.7.9.21 cvt", text="cvt.rn.bf16.f32 {out}, {0};", pure=True),
     Instruction("ldmatrix", "ldmatrix", "9.7.14.5.15 ldmatrix",
                 text="ldmatrix.sync.aligned.m8n8.x{count}{trans}.shared.b16 {list0}, [{0}];", convergent=True),
