@@ -10,7 +10,6 @@ from __future__ import annotations
 import enum
 import math
 import operator
-import re
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
@@ -450,19 +449,20 @@ _MEANT = {"float": "fp32", "double": "fp64", "half": "fp16", "int": "i32", "long
 
 def parse_type(name: str) -> dtype | pointer_type:
     """The type that a launch signature or an annotation spells: "*fp32", "*kfp16" (const), "i32"."""
-    text = name.strip().strip("'\"")
-    stars = re.match(r"(?:\*k?)*", text)
-    assert stars is not None
-    marks, word = stars[0], text[stars.end():]
+    word = name.strip().strip("'\"")
+    stars = []      # without `re`, whose first expressions would take longer than a kernel's whole signature
+    while word.startswith("*"):
+        stars.append("*k" if word.startswith("*k") else "*")
+        word = word.removeprefix(stars[-1])
     if word in _SHORT_NAMES:
         found: dtype | pointer_type = _SHORT_NAMES[word]
     elif dtype.is_dtype(word):
         found = dtype(word)
     else:
         near = _MEANT.get(word)
-        hint = f"did you mean {marks}{near}?" if near else "examples: i32, u8, fp32, bf16, *fp32, *ki64"
+        hint = f"did you mean {''.join(stars)}{near}?" if near else "examples: i32, u8, fp32, bf16, *fp32, *ki64"
         raise LanguageValueError(f"no type is spelt {name!r}; {hint}")
-    for mark in reversed(re.findall(r"\*k?", marks)):
+    for mark in reversed(stars):
         found = pointer_type(found, const=mark == "*k")
     return found
 

@@ -13,11 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright.ir.layout_rules import layout_of
-from tilewright.ir.node import Op, Value
+from tilewright.ir.node import Op
 from tilewright.ir.ops.attributes import Cache, Eviction
-from tilewright.ir.ops.table import Effect
 from tilewright.ir.types import BF16, F16, F32, F64, I1, Element, Pointer, Tile, element_of, shape_of
-from tilewright.ir.walk import ops_in
 from tilewright.layout import Layout
 from tilewright.layout.linear import REGISTER
 from tilewright.targets.llvm import convert
@@ -226,7 +224,7 @@ def read_elements(kernel: Kernel, op: Op, element: Element, pointer: LlvmValue, 
     if op.attrs.get("volatile") or cache is Cache.CV:
         name, how, hints = "ld", ".volatile", ""
     else:
-        name, how = ("ld.nc" if reads_only(kernel, op) else "ld"), ""
+        name, how = ("ld" if not reads_only(kernel, op) else "ld.nc.here" if op in kernel.ahead else "ld.nc"), ""
     found = kernel.code.machine(name, outputs, [pointer], guard=guard, initial=initial, how=how, space=".global",
                                 hints=hints, vector=words.vector, kind=words.kind)
     return words.unpack(kernel, found)
@@ -238,18 +236,6 @@ def reads_only(kernel: Kernel, op: Op) -> bool:
         return False
     bases = kernel.alias.bases(op.operands[0])
     return bases is not None and bases.isdisjoint(kernel.written)
-
-
-def written_bases(kernel: Kernel) -> frozenset[Value]:
-    """The parameters through which the kernel may write; all of them if it writes through a pointer of unknown base."""
-    found: set[Value] = set()
-    for op in ops_in(kernel.module.entry.body):
-        if op.row.effects & Effect.WRITES:
-            bases = kernel.alias.bases(op.operands[0])
-            if bases is None:
-                return frozenset(kernel.module.entry.params)
-            found |= bases
-    return frozenset(found)
 
 
 # --- stores

@@ -54,7 +54,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> FakeMaps:
 
 
 def test_the_fastest_dimension_comes_first(driver: FakeMaps) -> None:
-    assert TensorMaps([MATRIX, LINE]).addresses([4096, 50, 72]) == [1001, 1002]
+    assert TensorMaps([MATRIX, LINE]).addresses((4096, 50, 72)) == [1001, 1002]
     assert driver.encoded[0] == [
         "CU_TENSOR_MAP_DATA_TYPE_UINT16", 2, 4096, [64, 50], [144], [64, 16], [1, 1], "CU_TENSOR_MAP_INTERLEAVE_NONE",
         "CU_TENSOR_MAP_SWIZZLE_128B", "CU_TENSOR_MAP_L2_PROMOTION_L2_128B", "CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE"]
@@ -66,16 +66,16 @@ def test_the_fastest_dimension_comes_first(driver: FakeMaps) -> None:
 
 def test_a_map_is_made_once(driver: FakeMaps) -> None:
     maps = TensorMaps([MATRIX])
-    first = maps.addresses([4096, 50, 72])
-    assert maps.addresses([8192, 50, 72]) != first
-    assert maps.addresses([4096, 50, 72]) == first and len(driver.encoded) == 2
+    first = maps.addresses((4096, 50, 72))
+    assert maps.addresses((8192, 50, 72)) != first
+    assert maps.addresses((4096, 50, 72)) == first and len(driver.encoded) == 2
 
 
 def test_numbers_without_a_map(driver: FakeMaps) -> None:
     maps = TensorMaps([MATRIX])
-    assert maps.addresses([4096, 0, 72]) is None and not driver.encoded
+    assert maps.addresses((4096, 0, 72)) is None and not driver.encoded
     driver.fails[ENCODE] = Result.CUDA_ERROR_INVALID_VALUE
-    assert maps.addresses([4096, 50, 72]) is None and maps.addresses([4096, 50, 72]) is None
+    assert maps.addresses((4096, 50, 72)) is None and maps.addresses((4096, 50, 72)) is None
     assert len(driver.encoded) == 1
 
 

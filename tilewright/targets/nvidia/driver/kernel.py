@@ -18,7 +18,7 @@ from tilewright.diagnostics import OutOfResources
 from tilewright.targets.base import CodeObject, LoadedKernel, NativeCode
 from tilewright.targets.nvidia.driver.cuda import CUDA, CudaError
 from tilewright.targets.nvidia.driver.device import Device
-from tilewright.targets.nvidia.driver.launch_code import DRIVER_SYMBOLS, KEY, MOST_PARAMS, Record
+from tilewright.targets.nvidia.driver.launch_code import DRIVER_SYMBOLS, KEY, MOST_PARAMS, Record, blocks_along_x
 from tilewright.targets.nvidia.driver.launch_code import text as launch_text
 from tilewright.targets.nvidia.driver.status import Status, raise_failures
 from tilewright.targets.nvidia.driver.stream import current_stream, raw_stream_function
@@ -57,6 +57,7 @@ class CudaKernel(LoadedKernel):
             self.kernel = CUDA.call("cuLibraryGetKernel", self._library, data["entry"].encode())
             self.function = CUDA.call("cuKernelGetFunction", self.kernel)
             self._allow_shared()
+            self._blocks = self._blocks_at_once() if "programs" in data["hidden"] else 0
 
     def _allow_shared(self) -> None:
         if self.shared_bytes <= _FREE_SHARED:
@@ -66,6 +67,11 @@ class CudaKernel(LoadedKernel):
             raise OutOfResources(self.shared_bytes, limit, "shared memory")
         attribute = CUDA.api.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         CUDA.call("cuFuncSetAttribute", self.function, attribute, self.shared_bytes)
+
+    def _blocks_at_once(self) -> int:
+        """How many blocks the GPU runs at the same time."""
+        each = CUDA.call("cuOccupancyMaxActiveBlocksPerMultiprocessor", self.function, self.threads, self.shared_bytes)
+        return max(1, int(each)) * self.device.limits.multiprocessors
 
     @property
     def record(self) -> int:    # type: ignore[override]
@@ -92,7 +98,8 @@ class CudaKernel(LoadedKernel):
                 (Record.LAUNCH, native.load("launch", KEY, launch_text, symbols)),
                 (Record.FUNCTION, int(self.function)), (Record.CONTEXT, int(self.device.context)),
                 (Record.STREAM, 0 if stream is None else id(stream)), (Record.DEVICE, id(self._kept[1])),
-                (Record.PARAMS, self._params), (Record.THREADS, self.threads), (Record.SHARED, self.shared_bytes)):
+                (Record.PARAMS, self._params), (Record.THREADS, self.threads), (Record.SHARED, self.shared_bytes),
+                (Record.BLOCKS, self._blocks)):
             self._words[offset // 8] = value
 
     def failure(self, grid: tuple[int, int, int], frame: int) -> Exception:
@@ -112,7 +119,7 @@ class CudaKernel(LoadedKernel):
         wrong = self._wrong_grid(grid)
         if wrong is not None:
             raise wrong
-        maps = [] if self._maps is None else self._maps.addresses(slots)
+        maps = [] if self._maps is None else self._maps.addresses(tuple(slots[:self._params]))
         if maps is None:
             self._plain.launch(grid, slots)
             return
@@ -120,12 +127,15 @@ class CudaKernel(LoadedKernel):
         if self._status is not None:
             raise_failures()
             words.append(self._status.address)
+        if self._blocks:
+            words.append(grid[0])       # never with the status: a kernel with assertions does not loop over programs
         values = (ctypes.c_uint64 * max(1, len(words)))(*words)
         first = ctypes.addressof(values)
         places = [*range(first, first + 8 * len(words), 8), *maps]
         pointers = (ctypes.c_void_p * max(1, len(places)))(*places)
+        blocks = (blocks_along_x(self._blocks, grid), grid[1], grid[2])
         with self.device.current():
-            self._launch(grid, current_stream(self.device.index), ctypes.addressof(pointers))
+            self._launch(blocks, current_stream(self.device.index), ctypes.addressof(pointers))
 
     def _launch(self, grid: tuple[int, int, int], stream: int, pointers: int) -> None:
         try:

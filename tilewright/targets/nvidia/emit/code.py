@@ -31,6 +31,15 @@ class Place:
     mark: str
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Number `index`, from the low bits up, of the `count` equal parts of a word."""
+
+    word: Value
+    index: int
+    count: int
+
+
 class Code(FunctionWriter):
     """The body of one kernel of `num_warps` warps under construction; see `_attributes` for the limits."""
 
@@ -44,6 +53,7 @@ class Code(FunctionWriter):
         self._wholes: dict[tuple[Value, ...], Value] = {}
         self._rounded: dict[Value, Value] = {}
         self._places: dict[str, list[str]] = {}      # what is written later, by the line that stands for it
+        self._parts: dict[Value, Part] = {}
         self._turn: Value | None = None     # the number of the turn, in a loop over registers
         self._is_unrelated = False
         with self.entry():
@@ -196,6 +206,11 @@ class Code(FunctionWriter):
     def note_whole(self, pieces: Sequence[Value], word: Value) -> None:
         """Remember that `pieces`, in this order, are all of the bits of `word`."""
         self._wholes[tuple(pieces)] = word
+        self._parts.update((piece, Part(word, k, len(pieces))) for k, piece in enumerate(pieces))
+
+    def part(self, piece: Value) -> Part | None:
+        """Which part of a word `piece` is; None if it was taken from none."""
+        return self._parts.get(piece)
 
     def whole(self, pieces: Sequence[Value]) -> Value | None:
         """The word that was taken apart into `pieces`; None if there is none."""
@@ -324,9 +339,9 @@ def _attributes(num_warps: int, programs: int, max_registers: int | None) -> str
     return f'nounwind "nvvm.reqntid"="{32 * num_warps}" {limit}'
 
 
-def without_limit(text: str) -> str:
-    """A kernel's text without a least number of programs that shall fit on an SM."""
-    return re.sub(r'"nvvm.minctasm"="\d+"', '"nvvm.minctasm"="1"', text)
+def with_programs(text: str, programs: int) -> str:
+    """A kernel's text with another least number of programs that shall fit on an SM."""
+    return re.sub(r'"nvvm.minctasm"="\d+"', f'"nvvm.minctasm"="{programs}"', text)
 
 
 def known_flag(value: Value) -> bool | None:

@@ -53,6 +53,8 @@ _ROWS = (
     Instruction("ld", "ld", "9.7.9.8 ld", text="ld{how}{space}{hints}{vector}.{kind} {out}, [{0}];"),
     Instruction("ld.nc", "ld.global.nc", "9.7.9.9 ld.global.nc",
                 text="ld.global{hints}.nc{vector}.{kind} {out}, [{0}];", pure=True),
+    Instruction("ld.nc.here", "ld.global.nc", "9.7.9.9 ld.global.nc",     # where it stands, not where it is needed
+                text="ld.global{hints}.nc{vector}.{kind} {out}, [{0}];"),
     Instruction("st", "st", "9.7.9.11 st", text="st{space}{hints}{vector}.{kind} [{0}], {values};"),
     Instruction("mma", "mma.sync", "9.7.14.5.14 mma", text="mma.sync.aligned.{shape}.row.col.{d}.{a}.{a}.{d} {list0}, "
                 "{group0}, {group1}, {group2};", pure=True, convergent=True),
