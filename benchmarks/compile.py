@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import tilewright as triton
 import tilewright.language as tl
 from benchmarks.gpu_cases.compiles import lines as gpu_lines
-from tilewright.compile import lower
+from tilewright.lowering import lower
 from tilewright.passes import run_passes
 from tilewright.runtime import knobs
 from tilewright.targets.base import CodeObject

@@ -3,8 +3,8 @@
     import tilewright as triton
     import tilewright.language as tl
 
-The public face, named as triton's.  Importing it loads no target, no LLVM and no torch; `language`, `testing` and
-`compat` are loaded when they are first asked for.
+The public face, named as triton's.  Importing it loads no target, no LLVM and no torch; `language`, `testing`,
+`compile` and `compat` are loaded when they are first asked for.
 Tests: tests/runtime/test_face.py, tests/runtime/test_import.py.
 """
 
@@ -48,6 +48,8 @@ from tilewright.version import VERSION as __version__
 
 if TYPE_CHECKING:
     from tilewright import language, testing
+    from tilewright.compiler import compile
+    from tilewright.runtime.async_compile import AsyncCompileMode, FutureKernel
 
 
 def _launch_in_graph(kernel: Any, grid: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
@@ -58,16 +60,20 @@ def _launch_in_graph(kernel: Any, grid: Any, args: Sequence[Any], kwargs: Mappin
 
 KernelInterface.launch_in_graph = staticmethod(_launch_in_graph)
 
-_LAZY = ("language", "testing", "compat", "runtime", "interpret", "compile", "targets", "frontend", "torch",
-         "compiler", "backends")
+_LAZY = ("language", "testing", "compat", "runtime", "interpret", "targets", "frontend", "torch", "compiler",
+         "backends", "tools")
+# names of the face whose modules few programs need
+_NAMED_LATE = {"compile": "compiler", "AsyncCompileMode": "runtime.async_compile",
+               "FutureKernel": "runtime.async_compile"}
 
 __all__ = [
-    "AutotunerError", "CheckError", "CompilationError", "CompileTimeAssertionFailure", "Config", "DataRaceError",
-    "FootprintError", "InterpreterError", "JITFunction", "KernelAssertionError", "KernelInterface",
-    "MemoryFaultError", "MockTensor", "OutOfBoundsError", "OutOfResources", "TensorWrapper", "TritonError",
+    "AsyncCompileMode", "AutotunerError", "CheckError", "CompilationError", "CompileTimeAssertionFailure", "Config",
+    "DataRaceError", "FootprintError", "FutureKernel", "InterpreterError", "JITFunction", "KernelAssertionError",
+    "KernelInterface", "MemoryFaultError", "MockTensor", "OutOfBoundsError", "OutOfResources", "TensorWrapper",
+    "TritonError",
     "UndefinedLaneError", "UnsupportedLanguageConstruct", "UnwrittenReadError", "WrappedOffsetError", "__version__",
-    "aggregate", "autotune", "cdiv", "constexpr_function", "heuristics", "jit", "knobs", "language", "next_power_of_2",
-    "reinterpret", "set_allocator", "testing",
+    "aggregate", "autotune", "cdiv", "compile", "constexpr_function", "heuristics", "jit", "knobs", "language",
+    "next_power_of_2", "reinterpret", "set_allocator", "testing",
 ]
 
 
@@ -75,4 +81,7 @@ def __getattr__(name: str) -> Any:
     if name in _LAZY:
         with NO_FORK:
             return importlib.import_module(f"tilewright.{name}")
+    if name in _NAMED_LATE:
+        with NO_FORK:
+            return getattr(importlib.import_module(f"tilewright.{_NAMED_LATE[name]}"), name)
     raise AttributeError(f"module 'tilewright' has no attribute {name!r}")

@@ -14,9 +14,15 @@ import linecache
 import sys
 import types
 import unicodedata
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from opcode import opmap
 from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+C = TypeVar("C")
 
 _PACKAGE = str(Path(__file__).parent) + "/"
 _BETWEEN = frozenset({functools.__file__, contextlib.__file__})      # the files of frames between ours
@@ -327,7 +333,9 @@ class InternalError(TritonError):
 
 def is_own(frame: types.FrameType) -> bool:
     """Whether a frame is of this package: nothing that a user wants to see or to step through."""
-    return frame.f_code.co_filename.startswith(_PACKAGE)
+    file = frame.f_code.co_filename
+    return file.startswith(_PACKAGE) or (file == "<string>" and str(frame.f_globals.get("__name__")).startswith(
+        "tilewright."))     # an `__init__` that a dataclass wrote
 
 
 def cut_own_frames(error: BaseException) -> None:
@@ -356,6 +364,28 @@ def cut_own_frames(error: BaseException) -> None:
         part = part.__cause__
     if sys.version_info < (3, 11) and sys.exc_info()[1] is error:
         _show_in_handler(error)
+
+
+def shows_users_frames(call: Callable[P, R]) -> Callable[P, R]:
+    """Decorator of what a program calls to make something (`compile`, `autotune`): errors show the user's frames only.
+
+    What launches does it by hand, since a step debugger would stop in this wrapper.
+    """
+    @functools.wraps(call)
+    def entered(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return call(*args, **kwargs)
+        except BaseException as error:
+            cut_own_frames(error)
+            raise
+
+    return entered
+
+
+def shows_users_frames_when_made(cls: type[C]) -> type[C]:
+    """The same for a class whose objects a program makes."""
+    cls.__init__ = shows_users_frames(cls.__init__)     # type: ignore[method-assign]
+    return cls
 
 
 def _is_meant(error: BaseException) -> bool:

@@ -18,9 +18,9 @@ from typing import Any
 
 import tilewright as triton
 from benchmarks.gpu_cases import kernels_for
-from tilewright.compile import finish, lower
 from tilewright.compiler import ASTSource
 from tilewright.language.options import Options, Signature
+from tilewright.lowering import finish, lower
 from tilewright.passes import run_passes
 from tilewright.targets.llvm import toolchain
 from tilewright.targets.llvm.machine import ASSEMBLY, Request

@@ -3,10 +3,10 @@
 import pytest
 
 import tilewright.language as tl
-from tilewright.compile import lower
 from tilewright.language.function import SourceFunction
 from tilewright.language.options import Options, RuntimeArg, Signature
 from tilewright.language.types import int32, int64, pointer_type
+from tilewright.lowering import lower
 
 
 def direct(x, y, n):

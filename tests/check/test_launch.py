@@ -9,6 +9,9 @@ import pytest
 
 import tilewright as triton
 import tilewright.language as tl
+from tilewright.interpret.sanitizer import CheckedProgram
+from tilewright.lowering import lower
+from tilewright.runtime import checked
 
 
 @triton.jit
@@ -53,6 +56,33 @@ def test_a_launch_that_was_compiled_before():
         neighbours[(2,)](x, out, 64, B=32, check=True)
     with pytest.raises(triton.OutOfBoundsError), triton.knobs.scope(check=True):
         neighbours[(2,)](x, out, 64, B=32)
+
+
+FACTOR = triton.language.constexpr(2)
+
+
+@triton.jit
+def scaled(x, out, B: tl.constexpr):
+    tl.store(out + tl.arange(0, B), tl.load(x + tl.arange(0, B)) * FACTOR)
+
+
+def test_what_a_launch_finds_out_serves_the_next(monkeypatch):
+    """Frontend, passes and analyses run once for a specialisation and its launch facts, until a global changes."""
+    made = []
+    monkeypatch.setattr(checked, "lower", lambda *args, **options: made.append("lower") or lower(*args, **options))
+    monkeypatch.setattr(checked, "CheckedProgram", lambda module: made.append("facts") or CheckedProgram(module))
+    x, out = arrays()
+    for _ in range(3):
+        scaled[(1,)](x, out, B=32, check=True)
+        scaled[(1,)](x, out, B=32, check=["out"])
+    assert made == ["lower", "facts"] and out[5] == 10
+    scaled[(1,)](x, x[:], B=32, check=True)
+    assert made == ["lower", "facts", "facts"], "another launch fact: arguments overlap"
+    monkeypatch.setattr(sys.modules[__name__], "FACTOR", tl.constexpr(5))
+    scaled[(1,)](x, out, B=32, check=True)
+    assert made[3:] == ["lower", "facts"] and out[5] == 5 * x[5]
+    scaled[(1,)](x, out, B=64, check=True)
+    assert made[5:] == ["lower", "facts"]
 
 
 def test_a_parameter_named_check():

@@ -298,9 +298,9 @@ CASES = {
     "descriptor": (OUT, descriptor_shape_too_large, (1,), (floats(3, 8), floats(4, 8), 3, 8),
                    {"M": 4, "N": 8}, "x", 24, 0),
     "host descriptor": (OUT, host_descriptor_stride, (1,), (TensorDescriptor(floats(3, 8), [4, 8], [8, 1], [2, 8]),
-                                                            floats(2, 8)), {"M": 2, "N": 8}, "desc[0]", 24, 0),
+                                                            floats(2, 8)), {"M": 2, "N": 8}, "desc", 24, 0),
     "view": (FootprintError, descriptor_store_into_a_view, (1,),
-             (TensorDescriptor(floats(8, 16)[:, :6], [4, 8], [16, 1], [4, 8]),), {"M": 4, "N": 8}, "desc[0]", 6, 0),
+             (TensorDescriptor(floats(8, 16)[:, :6], [4, 8], [16, 1], [4, 8]),), {"M": 4, "N": 8}, "desc", 6, 0),
 }
 
 

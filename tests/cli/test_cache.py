@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import re
+import sys
+
 import numpy as np
 import pytest
 
@@ -45,7 +49,7 @@ def said(capsys, *arguments):
 
 def test_an_empty_cache(folder, capsys):
     assert said(capsys, "ls") == (0, f"0 kernels, 0.0 KiB in {folder}\n", "")
-    assert said(capsys, "clear") == (0, f"removed 0 files of {folder}\n", "")
+    assert said(capsys, "clear") == (0, f"removed 0 files in {folder}\n", "")
     assert said(capsys, "explain") == (0, "", "")
     assert not folder.exists()
 
@@ -59,8 +63,48 @@ def test_ls_and_clear(folder, capsys):
     assert sum("scaled " in line and "x: *i32" in line and "N: = 8" in line for line in lines) == 1
     assert sum("another" in line and "x: *fp16" in line for line in lines) == 1
     assert all("  cpu  " in line for line in lines[:-1])
-    assert said(capsys, "clear")[1].startswith("removed ")
+    assert said(capsys, "clear", "--yes")[1].startswith("removed ")
     assert said(capsys, "ls")[1] == f"0 kernels, 0.0 KiB in {folder}\n"
+
+
+@pytest.fixture
+def answer(monkeypatch):
+    """Makes standard input a terminal at which somebody types."""
+    def make(text):
+        terminal = io.StringIO(text)
+        terminal.isatty = lambda: True
+        monkeypatch.setattr(sys, "stdin", terminal)
+    return make
+
+
+def test_clear_asks(folder, capsys, answer):
+    launch(another, folder, np.zeros(8, np.float16))
+    for text in ("\n", "no\n", ""):
+        answer(text)
+        status, out, _ = said(capsys, "clear")
+        assert status == 1 and f" in {folder}? [y/N] nothing is removed" in out and "KiB" in out
+    assert "1 kernel," in said(capsys, "ls")[1]
+    answer("Yes\n")
+    assert "removed " in said(capsys, "clear")[1] and "0 kernels," in said(capsys, "ls")[1]
+
+
+def test_clear_without_a_terminal_wants_to_be_sure(folder, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
+    launch(another, folder, np.zeros(8, np.float16))
+    status, _, err = said(capsys, "clear")
+    assert status == 1 and "this would remove " in err and "say --yes" in err
+    assert "1 kernel," in said(capsys, "ls")[1]
+
+
+def test_clear_by_name(folder, capsys):
+    launch(scaled, folder, np.zeros(8, np.int32), N=8)
+    launch(another, folder, np.zeros(8, np.float16))
+    status, out, _ = said(capsys, "clear", "scaled", "--yes")
+    assert status == 0 and "of scaled in " in out
+    listed = said(capsys, "ls")[1]
+    assert "another" in listed and "scaled" not in listed
+    status, _, err = said(capsys, "clear", "scaled", "--yes")
+    assert status == 1 and "nothing of scaled is stored; there are: another\n" in err
 
 
 def test_code_of_gpus_is_listed_with_its_architecture(folder, capsys):
@@ -69,13 +113,13 @@ def test_code_of_gpus_is_listed_with_its_architecture(folder, capsys):
         compile(ASTSource(scaled, {"x": "*i32"}, {"N": 8}), GPUTarget("cuda", 80, 32))
     lines = said(capsys, "ls")[1].splitlines()
     assert sum("  sm_90a  " in line for line in lines) == sum("  sm_80  " in line for line in lines) == 2
-    assert any("sm_90a" in text and "sm_80" in text for text in explanation(capsys))
+    assert any("the first of this name for sm_80; there was code for sm_90a" in text for text in explanation(capsys))
 
 
 def explanation(capsys, name="scaled"):
     status, out, _ = said(capsys, "explain", name)
     assert status == 0
-    return out.split(f"{name}, compiled ")[1:]
+    return re.split(rf"^{name} number ", out, flags=re.MULTILINE)[1:]
 
 
 def test_explain(folder, capsys, monkeypatch):
@@ -84,12 +128,13 @@ def test_explain(folder, capsys, monkeypatch):
     (first,) = explanation(capsys)
     assert "the first of this name" in first
     launch(scaled, folder, x, N=16)
-    assert any("argument N: was = 8, is = 16" in text for text in explanation(capsys))
+    assert any("argument N: was the compile-time value 8, is the compile-time value 16" in text
+               for text in explanation(capsys))
     launch(scaled, folder, x, N=16, num_warps=8)
     assert any("option num_warps: was 4, is 8" in text for text in explanation(capsys))
     monkeypatch.setitem(scaled.fn.__globals__, "SCALE", tl.constexpr(3))
     launch(scaled, folder, x, N=16, num_warps=8)
-    assert any("SCALE in scaled: was constexpr(2), is constexpr(3)" in text for text in explanation(capsys))
+    assert any("SCALE, which scaled reads: was constexpr(2), is constexpr(3)" in text for text in explanation(capsys))
 
 
 def test_explain_shows_the_lines_of_a_source(folder, capsys):

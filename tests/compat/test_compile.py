@@ -91,7 +91,13 @@ def test_wrong_launches(change: dict[str, Any], error: str) -> None:
     (lambda: ASTSource(scaled, {"y": "*fp32"}), "names y, but the parameters of scaled are x, out"),
     (lambda: ASTSource(scaled, {"x": "*fp32"}), "lacks out, n, factor, BLOCK"),
     (lambda: compile(ASTSource(scaled, SIGNATURE)), "'BLOCK' of scaled is a constexpr without a value"),
-    (lambda: compile(ASTSource(scaled, {**SIGNATURE, "n": "int"}, {"BLOCK": 16})), "no type is spelt 'int'"),
+    (lambda: compile(ASTSource(scaled, {**SIGNATURE, "n": "int"}, {"BLOCK": 16})),
+     "parameter 'n' of scaled: no type is spelt 'int'; did you mean i32"),
+    (lambda: compile(ASTSource(scaled, {**SIGNATURE, "x": "*float"}, {"BLOCK": 16})),
+     r"parameter 'x' of scaled: no type is spelt '\*float'; did you mean \*fp32"),
+    (lambda: compile(source(), ("cuda", 90, 32)),                           # type: ignore[arg-type]
+     r"a target is a GPUTarget, .*not \('cuda', 90, 32\) of type tuple; write GPUTarget\('cuda', 90, 32\)"),
+    (lambda: compile(source(), "cuda:90"), "a target is a GPUTarget.*not 'cuda:90' of type str"),    # type: ignore
     (lambda: compile(source(), GPUTarget("hip", "gfx942", 64)), "no code generator for .*compiles for: cpu, nvidia"),
     (lambda: compile(source(), GPUTarget("cuda", 70, 32)), "no code is made for compute capability 70; there are 80"),
     (lambda: compile("kernel.ttir"), "compile takes an ASTSource, not str"),

@@ -9,9 +9,11 @@ import pytest
 
 import tilewright as triton
 import tilewright.language as tl
+from tilewright.compiler import ASTSource, compile
 from tilewright.diagnostics import CompilationError, InternalError, OutOfBoundsError
 from tilewright.language.errors import LanguageError
 from tilewright.runtime import knobs
+from tilewright.tools.tensor_descriptor import TensorDescriptor
 
 
 @triton.jit
@@ -102,6 +104,28 @@ def test_only_frames_of_the_user(kernel, engine):
     assert frames(error) == [(__file__, name) for name in ["raised", *(interpreted if engine == "eager" else [])]]
     shown = "".join(traceback.format_exception(error))
     assert "tilewright/" not in shown and len(shown.splitlines()) < 30
+
+
+SIGNATURE = {"x_ptr": "*fp32", "n": "i32"}
+MADE_WRONGLY = {
+    "jit": lambda: triton.jit(3), "jit with options": lambda: triton.jit(noinline=True)(3),
+    "heuristics": lambda: triton.heuristics({"Q": len})(outside),
+    "autotune": lambda: triton.autotune([], key=["q"])(outside), "configs": lambda: triton.autotune([1], key=[]),
+    "source": lambda: ASTSource(outside, {"q": "i32"}),
+    "target": lambda: compile(ASTSource(outside, SIGNATURE), "cuda"),
+    "type": lambda: compile(ASTSource(outside, {**SIGNATURE, "n": "int"})),
+    "kernel": lambda: compile(ASTSource(shapes, SIGNATURE)),
+    "compiled": lambda: compile(ASTSource(outside, SIGNATURE))[(1,)](np.zeros(1, np.float32)),
+    "descriptor": lambda: TensorDescriptor(np.zeros(4), [4], [2], [4]),
+    "descriptor of a tensor": lambda: TensorDescriptor.from_tensor(np.zeros((4, 4)).T, [4, 4]),
+}
+
+
+@pytest.mark.parametrize("case", MADE_WRONGLY)
+def test_what_is_made_or_compiled_shows_no_frame_of_ours_either(case):
+    with pytest.raises((TypeError, ValueError, CompilationError)) as caught:
+        MADE_WRONGLY[case]()
+    assert {file for file, _ in frames(caught.value)} == {__file__}
 
 
 @pytest.mark.parametrize("engine", ["cpu", "eager"])

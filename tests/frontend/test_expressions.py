@@ -202,7 +202,7 @@ def test_tuple_parameters():
         tl.store(out, a + b + c)
 
     module = compiled(kernel, out="*fp32", t=["i32", [5, "fp32"]])
-    assert module.entry.param_names == ("out", "t_0", "t_1")
+    assert module.entry.param_names == ("out", "t[0]", "t[1][1]")
 
 
 @differs("Python that 3.9 has new")

@@ -1,5 +1,6 @@
 """Debugging a kernel in the eager engine, with Python's own debugger: what it shows and where it stops."""
 
+import bdb
 import inspect
 import io
 import pdb
@@ -10,8 +11,10 @@ import pytest
 
 import tilewright as triton
 import tilewright.language as tl
+from tilewright.interpret.tracing import hide_own_frames
 from tilewright.language.builder import Builder
 from tilewright.runtime import knobs
+from tilewright.runtime.hooks import HookChain
 
 
 @pytest.fixture(autouse=True)
@@ -131,6 +134,33 @@ def test_next_stays_in_users_code_to_the_end_of_the_launch(debug):
     assert all(__file__ in stop for stop in stops), stops
     names = [stop.partition(")")[2].partition("(")[0] for stop in stops]
     assert names == ["stops_once"] * 7 + ["launch", "launch", "run"], names
+
+
+def test_where_and_up_show_no_frame_of_ours(debug):
+    @triton.jit
+    def inner(a):
+        breakpoint()
+        return a + 1
+
+    @triton.jit
+    def outer(p):
+        tl.store(p, inner(tl.load(p)))
+
+    where, up, twice_up, _ = debug(outer, (1,), (np.zeros(1, np.int32),), "w", "u", "u", "c")
+    entries = [line for line in where.splitlines() if line.startswith(("  /", "> /"))]
+    assert "tilewright/" not in where.replace("tests/", "")
+    assert [entry.rpartition(")")[0].rpartition(")")[2] for entry in entries[-3:]] == ["run(", "outer(", "inner("]
+    assert "outer()" in up and "run()" in twice_up
+
+
+def test_frames_of_ours_are_there_for_who_stops_in_them():
+    hide_own_frames()
+    debugger, listed, chain = bdb.Bdb(), [], HookChain()
+    debugger.reset()
+    chain.add(lambda: listed.extend(debugger.get_stack(sys._getframe(1), None)[0]))
+    chain()
+    frame, _ = listed[-1]
+    assert frame.f_code is HookChain.__call__.__code__ and listed[-2][0] is sys._getframe()
 
 
 def test_a_breakpoint_in_a_called_function_marks_no_frame_of_ours(debug):

@@ -86,7 +86,7 @@ def test_modules_and_parameters_keep_their_facts():
                     (ParamFacts(16), ParamFacts()), disjoint=True, wide=True)
     text = print_module(module)
     assert text.startswith("module @k [disjoint, wide]\n")
-    assert '%p: ptr<ptr<const f32>> [divisible_by = 16], %0: i32 [name = "other name"]' in text
+    assert '%p: ptr<ptr<const f32>> [divisible_by = 16], %other_name: i32 [name = "other name"]' in text
     again = round_trip(module)
     assert (again.disjoint, again.wide, again.entry.param_names) == (True, True, ("p", "other name"))
     assert again.entry.param_facts == (ParamFacts(16), ParamFacts())

@@ -1,5 +1,7 @@
 """Where we depart from triton on purpose, as far as no other test pins it (docs/differences.md)."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -98,3 +100,27 @@ def test_programs_of_several_ctas(launch, num_ctas):
     launch(running_total, (1,), sums[0], x.copy(), 8, B=48)
     launch(running_total, (1,), sums[1], x.copy(), 8, B=48, num_ctas=num_ctas)
     assert sums[0] == sums[1] != 0
+
+
+@triton.jit
+def returns_its_sum(out, x, WITH: tl.constexpr):
+    total = tl.load(x) + tl.load(x + 1)
+    tl.store(out, total)
+    if WITH:
+        return total
+    else:
+        return None
+
+
+@differs("A value that a kernel returns is warned of", topic="Control flow",
+         peer="Code for GPUs fails in a pass of the compiler; the interpreter drops the value.",
+         ours="Every engine drops it, with a warning at the `return`.")
+def test_what_a_kernel_returns_is_dropped_with_a_warning(launch):
+    out, x = np.zeros(1, np.int32), np.array([3, 4], np.int32)
+    with pytest.warns(UserWarning, match="returns_its_sum is launched as a kernel, and nobody takes") as seen:
+        launch(returns_its_sum, (1,), out, x, True)
+    line = returns_its_sum.fn.__code__.co_firstlineno + 5
+    assert out[0] == 7 and {(w.filename, w.lineno) for w in seen} == {(__file__, line)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        launch(returns_its_sum, (1,), out, x, False)

@@ -103,9 +103,11 @@ def test_spelling_in_signatures(text, want):
     assert parse_type(text) == tl.str_to_ty(text, None) == want
 
 
-def test_wrong_spelling():
-    with pytest.raises(ValueError, match="no type is spelt 'float'; examples"):
-        parse_type("float")
+@pytest.mark.parametrize("text, said", [("flow", "'flow'; examples: i32"), ("float", "'float'; did you mean fp32"),
+                                        ("*kdouble", r"'\*kdouble'; did you mean \*kfp64"), ("**", "'..'; examples")])
+def test_wrong_spelling(text, said):
+    with pytest.raises(ValueError, match=f"no type is spelt {said}"):
+        parse_type(text)
 
 
 def test_get_int_dtype():

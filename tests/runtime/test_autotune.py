@@ -13,6 +13,7 @@ from tilewright.diagnostics import FewerStagesWarning
 from tilewright.runtime import knobs
 from tilewright.runtime.autotune import Autotuner
 from tilewright.targets.cpu.target import CpuTarget
+from tilewright.tools.tensor_descriptor import TensorDescriptor
 
 
 @triton.jit
@@ -254,16 +255,6 @@ def test_warmup_compiles_every_config():
     assert len(kernels) == 2 and (x == 1).all()
 
 
-@differs("Tuned choices last as long as the process", topic="Launching and tuning",
-         peer="`cache_results=True` keeps timings on disk.",
-         ours="They are kept in memory; the argument warns.")
-def test_cached_results_on_disk_are_not_promised():
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        tuned(cache_results=True)
-    assert "kept for this process only" in str(caught[0].message)
-
-
 def test_tensors_in_tuples_are_put_back() -> None:
     @triton.autotune([triton.Config({"STEP": 1}), triton.Config({"STEP": 1}, num_warps=2)], key=[], warmup=1, rep=1)
     @triton.jit
@@ -273,6 +264,17 @@ def test_tensors_in_tuples_are_put_back() -> None:
     x, y = np.zeros(1, np.float32), np.zeros(1, np.float32)
     increment[(1,)]((x, y))
     assert (x[0], y[0]) == (0, 1)
+
+
+def test_tensors_in_descriptors_are_put_back() -> None:
+    @triton.autotune([triton.Config({"STEP": 1}), triton.Config({"STEP": 1}, num_warps=2)], key=[], warmup=1, rep=1)
+    @triton.jit
+    def increment(desc, STEP: tl.constexpr):
+        desc.store([0], desc.load([0]) + STEP)
+
+    x = np.zeros(4, np.float32)
+    increment[(1,)](TensorDescriptor.from_tensor(x, [4]))
+    assert (x == 1).all()
 
 
 class Impatient(Autotuner):

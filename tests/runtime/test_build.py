@@ -131,7 +131,7 @@ def kernel(x, out, n, B: tl.constexpr):
 
 x, out = np.arange(20, dtype=np.float32), np.zeros(20, np.float32)
 kernel[(3,)](x, out, 20, B=8, debug=True)
-print("compiled" if "tilewright.compile" in sys.modules else "cached", "llvmlite" in sys.modules, out[3])
+print("compiled" if "tilewright.lowering" in sys.modules else "cached", "llvmlite" in sys.modules, out[3])
 try:
     kernel[(9,)](x, out, 20, B=8, debug=True)
 except triton.KernelAssertionError as error:

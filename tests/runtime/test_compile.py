@@ -1,4 +1,4 @@
-"""compile.py: from a function to a code object without a launch."""
+"""lowering.py: from a function to a code object without a launch."""
 
 import os
 import re
@@ -8,13 +8,13 @@ import pytest
 import tilewright.language as tl
 from tests.departures import differs
 from tests.targets.llvm.crashes import EXIT
-from tilewright.compile import compile_kernel, lower
 from tilewright.diagnostics import CompilationError
 from tilewright.ir.parse import parse_module
 from tilewright.ir.text import print_module
 from tilewright.language.function import SourceFunction
 from tilewright.language.options import ConstantArg, Options, RuntimeArg, Signature
 from tilewright.language.types import float32, int32, pointer_type
+from tilewright.lowering import compile_kernel, lower
 from tilewright.targets.cpu import generate as cpu_generate
 from tilewright.targets.cpu.generate import Generated
 from tilewright.targets.cpu.target import CpuTarget

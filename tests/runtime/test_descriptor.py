@@ -5,6 +5,7 @@ import pytest
 
 import tilewright as triton
 import tilewright.language as tl
+from tilewright import OutOfBoundsError
 from tilewright.tools.tensor_descriptor import TensorDescriptor
 
 
@@ -50,3 +51,23 @@ def test_sizes_come_with_the_launch():
         want = np.zeros((16, 4), np.float32)
         want[:shape[0], :shape[1]] = x
         np.testing.assert_array_equal(out, want[:4])
+
+
+@triton.jit
+def fill(desc, pair, extra):
+    block = tl.full((2, 2), 1, tl.float32)
+    if extra == 0:
+        desc.store([0, 0], block)
+    tl.store(pair[0] + extra, 1)
+
+
+def test_errors_name_the_argument():
+    x, y = np.zeros((2, 2), np.float32), np.zeros(2, np.int32)
+    desc = TensorDescriptor(x, [4, 4], [4, 1], [2, 2])
+    with pytest.raises(OutOfBoundsError, match="of 'desc', whose elements 0 to 3"):
+        fill[(1,)](desc, (y, 3), 0)
+    with pytest.raises(OutOfBoundsError, match=r"of 'pair\[0\]', whose elements 0 to 1"):
+        fill[(1,)](desc, (y, 3), 2)
+    x.flags.writeable = False
+    with pytest.raises(ValueError, match="parameter 'desc' is a read-only array"):
+        fill[(1,)](desc, (y, 3), 0)

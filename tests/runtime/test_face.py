@@ -1,5 +1,9 @@
 """The public face: the names that programs use, and small functions."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -7,6 +11,8 @@ import tilewright as triton
 import tilewright.language as tl
 from tests.departures import differs
 from tilewright.runtime.allocation import get_allocator
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_every_public_name_is_there():
@@ -112,3 +118,11 @@ def test_reinterpret_torch():
     x = torch.arange(4, dtype=torch.int32)
     add_one[(1,)](triton.reinterpret(x, tl.uint32))
     assert x.tolist() == [1, 2, 3, 4]
+
+
+def test_compile_is_the_function_whatever_was_imported_before():
+    program = ("import tilewright as triton, tilewright.lowering, tilewright.compiler\n"
+               "from tilewright import compile\n"
+               "assert triton.compile is compile is tilewright.compiler.compile and callable(compile)")
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)
+    assert triton.compile.__module__ == "tilewright.compiler.compilation"

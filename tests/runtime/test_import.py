@@ -4,9 +4,12 @@ How long an import takes is measured by benchmarks/compile.py.
 """
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
+ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ("torch", "llvmlite", "cuda", "matplotlib", "pandas")
 PROGRAM = """
 import json, sys
@@ -20,7 +23,13 @@ print(json.dumps(sorted(m for m in sys.modules if m.split(".")[0] in {heavy})))
 
 def fresh_process(body=""):
     program = PROGRAM.format(body=body, heavy=HEAVY)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return what_it_loads("-c", program)
+
+
+def what_it_loads(*arguments, **environment):
+    """What a program prints, run from this source tree whether it is installed or not."""
+    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=True,
+                          env={**os.environ, "PYTHONPATH": str(ROOT), **environment})
     return json.loads(done.stdout)
 
 
@@ -43,6 +52,4 @@ x = numpy.zeros(1)
 k[(1,)](x)
 assert x[0] == 7
 """))
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True,
-                          env={**__import__("os").environ, "TRITON_INTERPRET": "1"})
-    assert json.loads(done.stdout) == []
+    assert what_it_loads(str(script), TRITON_INTERPRET="1") == []

@@ -284,6 +284,8 @@ def test_compiled_kernel():
     x, y, out = data()
     kernel = add[(4,)](x, y, out, 100, BLOCK=32, num_warps=2)
     assert set(kernel.asm) == {"source", "ttir", "tile", "llir", "asm"} and len(kernel.asm) == 5
+    assert repr(kernel.asm.keys()).startswith("dict_keys(['source', ")
+    assert repr(kernel.asm).startswith("<stages of add: source, ")
     assert kernel.asm["source"].startswith("def add(x, y, out, n, BLOCK")
     assert "load" in kernel.asm["ttir"] and "define" in kernel.asm["llir"] and "add" in kernel.asm["asm"]
     with pytest.raises(KeyError):

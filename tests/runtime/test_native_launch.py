@@ -377,6 +377,25 @@ def test_bad_arguments(affine, args, kwargs, error, text):
     assert o.tolist() == [5, 5]
 
 
+def test_the_negative_bit_of_a_tensor_is_seen(affine, slow):
+    """Of torch's tensors only views of a conjugate's imaginary part have it; what looks like them is asked."""
+    z = torch.arange(1.0, 9.0) * (1 - 1j)
+    o, wide = torch.zeros(2), torch.arange(16.0).reshape(4, 4)
+    warm(affine, torch.ones(2), o, 2, 2, BLOCK=2)
+    negative = z.conj().imag
+    for x in (negative, negative[::2], negative[0], negative[:1], negative.reshape(2, 4).t()):
+        with pytest.raises(TypeError, match="parameter 'x': its negative bit is set.*pass tensor.resolve_neg"):
+            affine[(1,)](x, o, 2, 2, BLOCK=2)
+    affine[(1,)](negative.resolve_neg(), o, 2, 2, BLOCK=2)
+    assert o.tolist() == [5, 7]
+    for x, n in ((z.real, 2), (z.imag, 2), (wide[:, 0], 2), (wide[:, 1::2], 2), (wide[0, 1], 1), (wide[0, 3:], 1),
+                 (torch.ones(1).expand(4), 1), (torch.ones(2, 2).t(), 2)):
+        warm(affine, x, o, 2, n, BLOCK=2)
+        del slow[:]
+        affine[(1,)](x, o, 2, n, BLOCK=2)
+        assert not slow
+
+
 def test_parameters_and_gradients_are_native(affine, slow):
     x = torch.nn.Parameter(torch.ones(2))
     y, o = torch.ones(2, requires_grad=True), torch.zeros(2)
@@ -473,6 +492,19 @@ def test_bound_launchers_outlive_the_name(affine):
         launch(x, o, a=2, n=2, BLOCK=2)
         assert o.tolist() == [5, 5]
     assert alive() is not None
+
+
+def test_bound_launchers_outlive_a_hook(affine):
+    """What was bound before a hook came calls it, too."""
+    x, o, seen = torch.ones(2), torch.zeros(2), []
+    warm(affine, x, o, 2, 2, BLOCK=2)
+    early = affine[(1,)]
+    for k in range(3):
+        affine.add_pre_run_hook(lambda *args, **kwargs: seen.append(kwargs))
+        gc.collect()
+        others = [bytearray(8 * size) for size in range(1, 40) for _ in range(50)]      # where its tables were
+        early(x, o, 2, 2, BLOCK=2)
+        assert len(seen) == (k + 1) * (k + 2) // 2 and o.tolist() == [5, 5] and others
 
 
 def test_kernels_are_collected():

@@ -15,7 +15,9 @@ from collections.abc import Sequence
 
 from tilewright.analysis.forward import Forward
 from tilewright.ir.node import Function, Module, Op, Value
+from tilewright.ir.ops.table import Effect
 from tilewright.ir.types import Pointer, element_of
+from tilewright.ir.walk import ops_in
 
 # Entry parameters that a pointer may be based on; None: anything.
 Bases = frozenset[Value] | None
@@ -23,8 +25,8 @@ Bases = frozenset[Value] | None
 # Rows whose pointer results are based on what their operands at these positions are based on.
 _FOLLOWS: dict[str, Sequence[int]] = {
     "ptr_add": (0,), "bitcast": (0,), "splat": (0,), "broadcast": (0,), "expand_dims": (0,), "reshape": (0,),
-    "permute": (0,), "hint": (0,), "convert": (0,), "slice": (0,), "split": (0,), "gather": (0,), "select": (1, 2),
-    "join": (0, 1), "cat": (0, 1),
+    "permute": (0,), "hint": (0,), "box": (0,), "convert": (0,), "slice": (0,), "split": (0,), "gather": (0,),
+    "select": (1, 2), "join": (0, 1), "cat": (0, 1),
 }
 
 
@@ -81,6 +83,10 @@ class Alias:
         bases = self.bases(value)
         return next(iter(bases)) if bases is not None and len(bases) == 1 else None
 
+    def note_same(self, new: Value, known: Value) -> None:
+        """Remember that the pointer `new`, which was not there before, points where `known` does."""
+        self._bases.set_fact(new, self._bases.fact(known))
+
     def may_overlap(self, a: Op, b: Op) -> bool:
         """Whether two accesses, at least one of which writes, may touch a byte in common."""
         first, second = _pointer_of(a), _pointer_of(b)
@@ -97,3 +103,16 @@ class Alias:
     def same_addresses(a: Value, b: Value) -> bool:
         """Whether two pointers are equal element by element: in SSA, whether they are one value."""
         return a is b
+
+
+def written_bases(module: Module, alias: Alias) -> frozenset[Value]:
+    """The entry parameters through which a kernel without calls may write; all of them if it writes through a pointer
+    of unknown base."""
+    found: set[Value] = set()
+    for op in ops_in(module.entry.body):
+        if op.row.effects & Effect.WRITES:
+            bases = alias.bases(op.operands[0])
+            if bases is None:
+                return frozenset(module.entry.params)
+            found |= bases
+    return frozenset(found)

@@ -389,7 +389,7 @@ def _cat(facts: Facts, op: Op) -> AxisInfo:
 
 RULES: Mapping[str, Rule] = {
     "constant": _constant, "iota": _iota, "hint": _hint, "load": _load,
-    "convert": lambda axis, op: axis.fact(op.operands[0]),
+    **dict.fromkeys(("convert", "box"), lambda axis, op: axis.fact(op.operands[0])),
     "add": lambda facts, op: _sum(facts, op, True), "sub": lambda facts, op: _sum(facts, op, False),
     "ptr_add": _pointer_sum, "or": _or, "xor": _xor, "and": _and, "mul": _product, "shl": _shift_left,
     "div_s": _divide, "div_u": _divide, "shr_s": _shift_right, "shr_u": _shift_right,

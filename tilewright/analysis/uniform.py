@@ -14,7 +14,7 @@ from tilewright.ir.types import Tile
 from tilewright.ir.walk import ops_in
 
 # Rows whose result holds the elements of x, some of them repeated, and no others.
-REARRANGING = frozenset({"broadcast", "expand_dims", "reshape", "permute", "hint"})
+REARRANGING = frozenset({"broadcast", "expand_dims", "reshape", "permute", "hint", "box"})
 
 Number = int | float | bool
 

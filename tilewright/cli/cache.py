@@ -1,7 +1,7 @@
-"""`tilewright cache ls | explain [KERNEL] | clear`: the compiled kernels on disk.
+"""`tilewright cache ls | explain [KERNEL] | clear [KERNEL ...] [--yes]`: the compiled kernels on disk.
 
 `explain` says why a kernel was compiled again: for each stored code of it, what differs from the stored code before it
-that is most like it.  Tests: tests/cli/test_cache.py.
+that is most like it (`changes`).  `clear` says what it would remove, and asks.  Tests: tests/cli/test_cache.py.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from tilewright.cli.changes import changed_labels, changes
 from tilewright.runtime import knobs
-from tilewright.runtime.cache import Record, Store
+from tilewright.runtime.cache import Record, Store, shown_name
 from tilewright.runtime.devices import cache_folder
 from tilewright.runtime.key import Part, parse_key
-
-_LONG = 60      # characters from which a change of a text is shown as a difference of its lines or words
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +50,7 @@ def main(arguments: Sequence[str]) -> int:
         return 1
     store = Store(folder)
     if given.action == "clear":
-        removed = store.clear()
-        _say(f"removed {removed} file{'s' if removed != 1 else ''} of {folder}")
-        return 0
+        return _clear(folder, store, given.kernel, given.yes)
     kernels = sorted(stored_kernels(store), key=lambda kernel: kernel.made)
     if given.action == "ls":
         return _list(folder, store, kernels)
@@ -97,6 +94,34 @@ def _list(folder: object, store: Store, kernels: Sequence[Kernel]) -> int:
     return 0
 
 
+def _clear(folder: object, store: Store, names: Sequence[str], is_sure: bool) -> int:
+    """Remove the records of the kernels `names`, or everything, when somebody agrees."""
+    found = [record for record in store.records() if not names or record.name in map(shown_name, names)]
+    what = f"of {', '.join(names)} " if names else ""
+    missing = [name for name in names if shown_name(name) not in {record.name for record in found}]
+    if missing:
+        known = sorted({record.name for record in store.records() if "made" in record.fields})
+        sys.stderr.write(f"nothing of {', '.join(missing)} is stored; there are: {', '.join(known) or 'none'}\n")
+        return 1
+    if found and not is_sure:
+        shown = f"{_files(len(found))} {what}({_size(sum(record.size for record in found))}) in {folder}"
+        if not sys.stdin.isatty():
+            sys.stderr.write(f"this would remove {shown}; nobody can be asked here, so say --yes\n")
+            return 1
+        sys.stdout.write(f"remove {shown}? [y/N] ")
+        sys.stdout.flush()
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            _say("nothing is removed")
+            return 1
+    removed = store.remove(found) if names else store.clear()
+    _say(f"removed {_files(removed)} {what}in {folder}")
+    return 0
+
+
+def _files(count: int) -> str:
+    return f"{count} file{'s' if count != 1 else ''}"
+
+
 def _explain(kernels: Sequence[Kernel], name: str | None) -> int:
     names = sorted({kernel.name for kernel in kernels})
     if name is not None and name not in names:
@@ -109,42 +134,22 @@ def _explain(kernels: Sequence[Kernel], name: str | None) -> int:
     for each in names if name is None else [name]:
         stored = [kernel for kernel in kernels if kernel.name == each]
         for number, kernel in enumerate(stored):
-            _say(f"{each}, compiled {_moment(kernel.made)}:")
+            _say(f"{each} number {number + 1}, compiled {_moment(kernel.made)} for {kernel.machine}:")
             for line in why(kernel, stored[:number]):
                 _say(f"    {line}")
     return 0
 
 
 def why(kernel: Kernel, earlier: Sequence[Kernel]) -> list[str]:
-    """Lines that say what made this code necessary, beside what was there."""
-    if not earlier:
-        return ["the first of this name"]
-    changes = [_changes(before.parts, kernel.parts) for before in earlier]
-    best = min(range(len(earlier)), key=lambda k: (len(changes[k]), -k))
-    head = f"unlike the code of {_moment(earlier[best].made)}"
-    lines = [line for label in changes[best] for line in _change(label, earlier[best].parts.get(label),
-                                                                kernel.parts.get(label))]
-    return [f"{head}:", *lines] if lines else [f"the same key as the code of {_moment(earlier[best].made)}"]
-
-
-def _changes(before: dict[str, str], after: dict[str, str]) -> list[str]:
-    return [label for label in dict.fromkeys((*before, *after)) if before.get(label) != after.get(label)]
-
-
-def _change(label: str, before: str | None, after: str | None) -> Iterator[str]:
-    """One changed part, in a line, or as a difference of its lines or words."""
-    if before is None:
-        yield f"{label}: is new: {after}"
-    elif after is None:
-        yield f"{label}: was {before}, and is no more"
-    elif max(len(before), len(after)) < _LONG and "\n" not in before + after:
-        yield f"{label}: was {before}, is {after}"
-    else:
-        apart = "\n" if "\n" in before + after else ("," if "," in before else " ")
-        yield f"{label}:"
-        for line in difflib.ndiff(before.split(apart), after.split(apart)):
-            if line[:2] in ("- ", "+ "):
-                yield f"  {line}"
+    """Lines that say what made this code necessary, beside what was there before it."""
+    alike = [k for k, before in enumerate(earlier) if before.machine == kernel.machine]
+    if not alike:
+        others = ", ".join(dict.fromkeys(before.machine for before in earlier))
+        return [f"the first of this name for {kernel.machine}; there was code for {others}" if others else
+                "the first of this name"]
+    best = min(alike, key=lambda k: (len(changed_labels(earlier[k].parts, kernel.parts)), -k))
+    lines = list(changes(earlier[best].parts, kernel.parts))
+    return [f"unlike number {best + 1}:", *lines] if lines else [f"the same key as number {best + 1}"]
 
 
 def _moment(nanoseconds: int) -> str:
@@ -167,5 +172,7 @@ def _parser() -> argparse.ArgumentParser:
     explain = actions.add_parser("explain", help="say why a kernel was compiled again",
                                  description="Say what differs between the stored codes of a kernel.")
     explain.add_argument("kernel", nargs="?", metavar="KERNEL", help="its name; all kernels if left out")
-    actions.add_parser("clear", help="remove them", description="Remove everything that the cache holds.")
+    clear = actions.add_parser("clear", help="remove them", description="Remove what the cache holds.")
+    clear.add_argument("kernel", nargs="*", metavar="KERNEL", help="what belongs to kernels of these names only")
+    clear.add_argument("--yes", action="store_true", help="do not ask")
     return parser

@@ -14,6 +14,7 @@ from tilewright.backends import backends
 from tilewright.backends.compiler import BaseBackend, CpuOptions, TargetBackend
 from tilewright.compiler.compiled import CompiledKernel
 from tilewright.compiler.source import ASTSource
+from tilewright.diagnostics import shows_users_frames
 from tilewright.frontend.dependencies import dependencies
 from tilewright.language.options import ConstantArg, Signature
 from tilewright.runtime import knobs
@@ -24,21 +25,27 @@ from tilewright.runtime.driver import GPUTarget, driver
 
 def make_backend(target: GPUTarget) -> TargetBackend:
     """The code generator for `target`; ValueError says which targets there are."""
+    if not (hasattr(target, "backend") and hasattr(target, "arch")):
+        hint = f"; write GPUTarget{target!r}" if isinstance(target, tuple) and len(target) == 3 else ""
+        raise TypeError("a target is a GPUTarget, such as GPUTarget('cuda', 90, 32) or GPUTarget('cpu', '', 32), not "
+                        f"{target!r} of type {type(target).__name__}{hint}")
     for backend in backends.values():
         if issubclass(backend.compiler, TargetBackend) and backend.compiler.supports_target(target):
             return backend.compiler(target)
     raise ValueError(f"no code generator for {target}; this version compiles for: {', '.join(backends)}")
 
 
+@shows_users_frames
 def compile(src: ASTSource, target: GPUTarget | None = None, options: Mapping[str, Any] | None = None,
             _env_vars: object = None) -> CompiledKernel:
     """Machine code for `src`; the target is the machine's own if none is given.
 
-    `GPUTarget("cuda", 90, 32)` needs no GPU.  ValueError for a target that there is no code generator for.
+    `GPUTarget("cuda", 90, 32)` needs no GPU.  ValueError for a target that there is no code generator for, TypeError
+    for what is no target.
     """
     if not isinstance(src, ASTSource):
         raise TypeError(f"compile takes an ASTSource, not {type(src).__name__}; a kernel's IR as a file is not taken")
-    backend = make_backend(target or driver.default.get_current_target())
+    backend = make_backend(driver.default.get_current_target() if target is None else target)
     parsed = backend.parse_options({**(options or {}), **src.parse_options()})
     settings = knobs.current()
     code_target = backend.code_target(settings)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.analysis.written import Written
 from tilewright.backends.compiler import CpuOptions, TargetBackend
+from tilewright.diagnostics import shows_users_frames
 from tilewright.language.options import Arg, ConstantArg, RuntimeArg
 from tilewright.runtime import knobs
 from tilewright.runtime.arguments import CPU, Pointer, Readers
@@ -117,7 +118,7 @@ class CompiledKernel(KernelResources, metaclass=_AlsoLaunched):
     def __getitem__(self, grid: Any) -> Callable[..., None]:
         self._init_handles()
         sizes = normalise(self.name, grid, None)
-        return lambda *args: self._launch(sizes, args)
+        return shows_users_frames(lambda *args: self._launch(sizes, args))
 
     def _launch(self, grid: Grid, args: Sequence[Any]) -> None:
         slots, names, pointers = self._split(args)

@@ -12,15 +12,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.backends.compiler import CpuOptions
-from tilewright.compile import lower
 from tilewright.compiler.view import ModuleView
+from tilewright.diagnostics import shows_users_frames_when_made
 from tilewright.language.options import Arg, ConstantArg, RuntimeArg, Signature, TupleArg
 from tilewright.language.types import parse_type
+from tilewright.lowering import lower
 from tilewright.runtime.jit import JITFunction
 
 Path = tuple[int, ...]
 
 
+@shows_users_frames_when_made
 class ASTSource:
     """See the module's docstring."""
 
@@ -74,7 +76,10 @@ class ASTSource:
             raise ValueError(f"parameter {name!r} of {self.name} is a constexpr without a value; give it in constexprs")
         known = {fact[0]: fact[1] for fact in self.attrs.get(path, ())}
         divides = int(known.get("tt.divisibility", 1)) % 16 == 0
-        return RuntimeArg(parse_type(wanted), 16 if divides else 1)
+        try:
+            return RuntimeArg(parse_type(wanted), 16 if divides else 1)
+        except ValueError as error:
+            raise ValueError(f"parameter {name!r} of {self.name}: {error}") from None
 
     def make_ir(self, target: object, options: CpuOptions, codegen_fns: object, module_map: object,
                 context: object) -> ModuleView:

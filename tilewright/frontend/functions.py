@@ -17,7 +17,7 @@ from tilewright.frontend.calls import bind_arguments
 from tilewright.frontend.graph import GraphBuilder
 from tilewright.frontend.scope import Locals
 from tilewright.frontend.statements import Tracer
-from tilewright.frontend.values import handles, static_key, type_name, with_handles
+from tilewright.frontend.values import handles, leaf_names, static_key, type_name, with_handles
 from tilewright.ir.node import Block, Function, ParamFacts, Value
 from tilewright.language.errors import LanguageTypeError
 from tilewright.language.function import SourceFunction
@@ -59,10 +59,9 @@ def trace_function(builder: GraphBuilder, fn: SourceFunction, name: str, values:
     params: list[Value] = []
     names: list[str] = []
     for param, value in values.items():
-        old = handles(value)
-        new = [Value(h.type, param) for h in old]
+        new = [Value(h.type, param) for h in handles(value)]
         params += new
-        names += [param] if len(new) == 1 else [f"{param}_{i}" for i in range(len(new))]
+        names += leaf_names(param, value)
         variables.assign(param, with_handles(value, new), None)
     tracer = Tracer(builder, fn, variables, is_entry, any_global)
     with builder.collect() as ops:

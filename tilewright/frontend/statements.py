@@ -16,7 +16,9 @@ from tilewright.diagnostics import CompileTimeAssertionFailure
 from tilewright.frontend.exits import Exit
 from tilewright.frontend.loops import Loops
 from tilewright.frontend.values import from_python, is_static, to_python, type_name
+from tilewright.frontend.wording import dropped_return
 from tilewright.language import debug, semantic
+from tilewright.language.constexpr import unwrap
 from tilewright.language.core import tensor
 from tilewright.language.function import SourceFunction, is_constexpr_annotation
 
@@ -92,6 +94,9 @@ class Tracer(Loops):
 
     def _return(self, node: ast.Return) -> None:
         value = None if node.value is None else self.expression(node.value)
+        if self.is_entry and unwrap(value) is not None:
+            self.at(node)
+            self.builder.warn(dropped_return(self.fn.__name__))
         self.exits.take(Exit.RETURN, None if self.is_entry else value, node)
 
     def _break(self, node: ast.Break) -> None:

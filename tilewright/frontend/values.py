@@ -15,6 +15,7 @@ from tilewright.ir.node import Value
 from tilewright.language import core
 from tilewright.language.core import constexpr, tensor
 from tilewright.language.errors import LanguageValueError
+from tilewright.language.structures import part_name
 
 _NUMBERS = (bool, int, float)
 
@@ -73,6 +74,15 @@ def leaves(value: Any) -> Iterator[tensor]:
 
 def handles(value: Any) -> list[Value]:
     return [t.handle for t in leaves(value)]
+
+
+def leaf_names(name: str, value: Any) -> list[str]:
+    """The names of the leaves of the argument `name`, in the order of `leaves`."""
+    if isinstance(value, tensor):
+        return [name]
+    if not is_tuple(value):
+        return []
+    return [leaf for i, item in enumerate(value) for leaf in leaf_names(part_name(name, type(value), i), item)]
 
 
 def rebuilt(value: Any, tensors: Iterator[tensor]) -> Any:

@@ -15,3 +15,9 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 def plural(count: int, noun: str) -> str:
     """"1 argument", "2 arguments"."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def dropped_return(kernel: str) -> str:
+    """The warning for a kernel that returns a value."""
+    return (f"{kernel} is launched as a kernel, and nobody takes what it returns; store the value: "
+            "tl.store(pointer, value)")

@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tilewright.analysis.alias import Alias, is_pointer
+from tilewright.analysis.alias import is_pointer
 from tilewright.diagnostics import (
     UNKNOWN,
     InternalError,
@@ -28,15 +27,14 @@ from tilewright.diagnostics import (
     TritonError,
     render,
 )
-from tilewright.interpret import dataflow
 from tilewright.interpret.frame import Frame, Merger, take, uniform_flag
+from tilewright.interpret.known import Known, Shape
 from tilewright.interpret.memory import Memory, MemoryAccessError
 from tilewright.interpret.printing import print_lines
 from tilewright.ir import fp
 from tilewright.ir.node import Block, Function, Module, Op, Value
 from tilewright.ir.ops import Call
-from tilewright.ir.types import Pointer, Type, element_of, shape_of, storage_dtype
-from tilewright.ir.walk import ops_in
+from tilewright.ir.types import Pointer, Type, element_of, storage_dtype
 
 Array = np.ndarray[Any, Any]
 
@@ -54,11 +52,12 @@ def run(module: Module, grid: Sequence[int], args: Sequence[object], memory: Mem
     if not 1 <= len(sizes) <= 3 or min(sizes) < 0:
         raise InterpreterError(f"a grid has one to three sizes >= 0, not {tuple(grid)}")
     full = (*sizes, 1, 1)[:3]
-    engine = Engine(module, (full[0], full[1], full[2]), memory, write)
+    known = Known(module)
+    engine = Engine(known, (full[0], full[1], full[2]), memory, write)
     arrays = bind_arguments(module.entry, args)
     engine.find_origins(arrays)
     total = full[0] * full[1] * full[2]
-    batch = 1 if dataflow.spins(module) else max(1, budget // dataflow.bytes_per_program(module))
+    batch = known.batch(budget)
     for first in range(0, total, batch):
         engine.run_programs(np.arange(first, min(first + batch, total), dtype=np.int64), arrays)
 
@@ -81,44 +80,26 @@ def argument_array(value: Any, t: Type) -> Array:
     return np.array([whole], f"u{storage_dtype(t).name}").view(storage_dtype(t))
 
 
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    """What arrays of a value must look like: dtype and the sizes behind the program axis."""
-
-    dtype: np.dtype[Any]
-    sizes: tuple[int, ...]
-
-
-def result_shapes(op: Op) -> tuple[_Shape, ...]:
-    """What the results of an op look like."""
-    return tuple(_Shape(storage_dtype(v.type), shape_of(v.type)) for v in op.results)
-
-
 class Engine:
     """One launch.  It is the `Machine` that the rows' meanings ask for programs, memory, regions and messages."""
 
-    def __init__(self, module: Module, grid: tuple[int, int, int], memory: Memory,
+    def __init__(self, known: Known, grid: tuple[int, int, int], memory: Memory,
                  write: Callable[[str], object] | None) -> None:
-        self.module, self.grid, self.memory = module, grid, memory
+        self.known, self.module, self.grid, self.memory = known, known.module, grid, memory
         self.write = write if write is not None else sys.stdout.write
         self.location: Location = UNKNOWN       # of the op that runs now
         self._op: Op | None = None
         self._frame = Frame(np.zeros(0, np.int64))
-        self._foreign = dataflow.foreign_accesses(module)
+        self._foreign = known.foreign
         self._origins: dict[int, frozenset[int]] = {}   # by `id` of an op with a pointer: where that may come from
         self._printed: dict[int, list[str]] = {}
-        self._shapes: dict[int, tuple[_Shape, ...]] = {}
         self._control: dict[str, Callable[[Op, Frame], Sequence[Array]]] = {
             "for": self._for, "while": self._while, "if": self._if, "call": self._call}
 
     def find_origins(self, args: Sequence[Array]) -> None:
         """Find out for each access which of the arguments' pointers its address is derived from."""
         pointers = {v: int(a[0]) for v, a in zip(self.module.entry.params, args, strict=True) if is_pointer(v)}
-        alias = Alias(self.module)
-        for op in ops_in(self.module.entry.body):
-            bases = alias.bases(op.operands[0]) if op.operands and is_pointer(op.operands[0]) else None
-            if bases is not None:
-                self._origins[id(op)] = frozenset(pointers[v] for v in bases)
+        self._origins = {op: frozenset(pointers[v] for v in bases) for op, bases in self.known.bases.items()}
 
     # -- programs and ops ------------------------------------------------------------------------------------
 
@@ -160,14 +141,19 @@ class Engine:
 
     def evaluate(self, op: Op, frame: Frame) -> tuple[Array, ...]:
         """One op by its row's meaning, its operands bound in `frame`; failures get the op's location."""
+        results = self.meaning(op, frame, [frame.get(v) for v in op.operands])
+        self._check(op, frame, results)
+        return results
+
+    def meaning(self, op: Op, frame: Frame, args: Sequence[Array]) -> tuple[Array, ...]:
+        """What the op would give for these arguments in the place of its operands."""
         if op.row.ref is None:
             raise InternalError(f"{op.loc}: the interpreter has no meaning for {op.name}")
-        call = Call([frame.get(v) for v in op.operands], [v.type for v in op.operands],
-                    [v.type for v in op.results], op.attrs, op.regions, self)
+        call = Call(args, [v.type for v in op.operands], [v.type for v in op.results], op.attrs, op.regions, self)
         outer = self._op, self._frame, self.location
         self._op, self._frame, self.location = op, frame, op.loc
         try:
-            results = op.row.ref(call)
+            return op.row.ref(call)
         except MemoryAccessError as error:
             raise error.located(self.module.entry_name, self._program(int(frame.programs[error.row])), op.loc) from None
         except TritonError:
@@ -176,8 +162,6 @@ class Engine:
             raise InterpreterError(render(f"{op.name}: {error}", op.loc)) from error
         finally:
             self._op, self._frame, self.location = outer
-        self._check(op, frame, results)
-        return results
 
     def _check(self, op: Op, frame: Frame, results: tuple[Array, ...]) -> None:
         """A result must look as its type says; a mistake in a row shows here, not somewhere later."""
@@ -186,12 +170,9 @@ class Engine:
                 raise InternalError(f"{op.loc}: {op.name} gave {array.dtype}{list(array.shape)}, not {want.dtype}"
                                     f"[{frame.size} or 1, {', '.join(map(str, want.sizes))}]")
 
-    def _expected(self, op: Op) -> tuple[_Shape, ...]:
-        """What the results of an op of the module look like, kept since loops come back to it."""
-        shapes = self._shapes.get(id(op))
-        if shapes is None:
-            shapes = self._shapes[id(op)] = result_shapes(op)
-        return shapes
+    def _expected(self, op: Op) -> tuple[Shape, ...]:
+        """What the results of an op of the module look like."""
+        return self.known.shapes(op)
 
     def _where(self) -> tuple[bool, frozenset[int] | None]:
         """Of the op that runs: whether it may access memory that belongs to no argument, and the pointers that its

@@ -5,6 +5,7 @@
   Forward progress).
 * `foreign_accesses`: the loads and stores whose pointer may have come out of memory (loaded, or made of an integer),
   not from an argument.  Every other access must stay within the arguments' extents.
+* `reached`: the values into which results of some ops may have found their way.
 * `bytes_per_program`: an estimate of the memory that one program's values take, for the size of a batch.
 
 The module need not be inlined.  Tests: tests/interpret/test_dataflow.py.
@@ -12,7 +13,7 @@ The module need not be inlined.  Tests: tests/interpret/test_dataflow.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from tilewright.ir.node import Block, Function, Module, Op, Value
 from tilewright.ir.ops import Effect
@@ -79,6 +80,24 @@ def _foreign_results(op: Op, foreign: set[Value]) -> set[Value]:
     if made or any(v in foreign for v in sources):
         return {r for r in op.results if _is_pointer(r)}
     return set()
+
+
+# -- values made of others ------------------------------------------------------------------------------------
+
+def reached(module: Module, starts: Callable[[Op], bool]) -> set[Value]:
+    """The results of the ops that `starts` names, and every value that is computed of them outside of memory."""
+    ops = [op for function in module.functions.values() for op in _all_ops(function.body)]
+    found = {v for op in ops if starts(op) for v in op.results}
+    grew = bool(found)
+    while grew:
+        before = len(found)
+        for op in ops:
+            if op.row.ref is None:
+                found |= {to for origin, to in _passed_values(op, module) if origin in found}
+            elif not found.isdisjoint(op.operands):
+                found.update(op.results)
+        grew = len(found) > before
+    return found
 
 
 # -- loops that wait -----------------------------------------------------------------------------------------

@@ -16,8 +16,9 @@ import numpy as np
 
 from tilewright.diagnostics import UNKNOWN, CompilationError, Location
 from tilewright.frontend.graph import GraphBuilder
-from tilewright.interpret.batched import Engine, result_shapes
+from tilewright.interpret.batched import Engine
 from tilewright.interpret.frame import Frame
+from tilewright.interpret.known import Known, result_shapes
 from tilewright.interpret.memory import Memory
 from tilewright.ir import fp
 from tilewright.ir.build import make_op
@@ -62,7 +63,7 @@ class EagerMachine(Engine):
 
     def __init__(self, kernel: str, grid: tuple[int, int, int], memory: Memory,
                  write: Callable[[str], object] | None, wide: bool = False) -> None:
-        super().__init__(Module(kernel, {}), grid, memory, write)
+        super().__init__(Known(Module(kernel, {})), grid, memory, write)
         self.wide = wide        # an argument reaches 2**30 elements
         self.program = np.zeros(1, np.int64)
 

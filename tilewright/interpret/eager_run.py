@@ -30,6 +30,7 @@ from tilewright.frontend.functions import (
 from tilewright.frontend.graph import GraphBuilder
 from tilewright.frontend.scope import NameErrorInKernel, lookup
 from tilewright.frontend.values import as_tuple, from_python
+from tilewright.frontend.wording import dropped_return
 from tilewright.interpret.eager import EagerBuilder, EagerMachine, EagerValue
 from tilewright.interpret.instrument import Instrumented, instrument
 from tilewright.interpret.memory import Extent, Memory
@@ -37,6 +38,7 @@ from tilewright.interpret.steps import Steps
 from tilewright.interpret.tracing import Tracing
 from tilewright.interpret.trial import Trials
 from tilewright.ir.types import Pointer, storage_dtype
+from tilewright.language.constexpr import unwrap
 from tilewright.language.core import tensor
 from tilewright.language.function import SourceFunction
 from tilewright.language.options import Arg, ConstantArg, Options, RuntimeArg, Signature
@@ -65,7 +67,9 @@ class EagerProgram:
         try:
             for program in range(grid[0] * grid[1] * grid[2]):
                 machine.program = np.array([program], np.int64)
-                launch.call(self.fn, values)
+                is_dropped = unwrap(launch.call(self.fn, values)) is not None
+                if is_dropped and not program:
+                    launch.builder.warn(dropped_return(self.fn.__name__))
         except KeyboardInterrupt as error:
             said = f"{self.fn.__name__} was interrupted; program {machine.current_program()} was here"
             interrupt = KeyboardInterrupt(render(said, launch.builder.location))

@@ -24,6 +24,7 @@ from tilewright.frontend.nesting import too_deep
 from tilewright.frontend.refusals import LOOP_ELSE, STARRED_TARGET, target_refusal, unsupported_message
 from tilewright.frontend.statements import says_constexpr
 from tilewright.interpret.instrument_expressions import STEPS, ExpressionRewriter, assigned_names, at, walk_own
+from tilewright.interpret.tracing import hide_own_frames
 from tilewright.language.function import SourceFunction
 
 DEBUGGERS = frozenset({"pdb", "ipdb", "pudb", "wdb", "debugpy", "bdb", "IPython"})
@@ -84,6 +85,8 @@ def instrument(fn: SourceFunction) -> Instrumented:
         location = fn.location(node)
         raise CompilationError(message, location, src=fn.source, node=node,
                                line_text=fn.line_text(location.line)) from error
+    if rewriter.starts_debugger:
+        hide_own_frames()
     namespace: dict[str, Any] = {}
     exec(code, namespace)
     function = types.FunctionType(namespace[fn.__name__].__code__, fn.globals, fn.__name__)

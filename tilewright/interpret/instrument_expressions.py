@@ -80,6 +80,7 @@ class ExpressionRewriter:
         self.locations: list[Location] = []
         self.operands: list[ast.expr] = []
         self._locals = set(names)
+        self.starts_debugger = False        # whether a `breakpoint()` was seen
         self._temporaries = 0
 
     # -- making nodes -------------------------------------------------------------------------------------------------
@@ -212,6 +213,7 @@ class ExpressionRewriter:
 
     def _expr_call(self, node: ast.Call) -> ast.expr:
         if self._starts_debugger(node):
+            self.starts_debugger = True
             return node                     # not through a step: it stops in the caller's frame
         args: list[ast.expr] = []
         for arg in node.args:

@@ -20,6 +20,7 @@ from tilewright.diagnostics import BadAccess, Location
 from tilewright.interpret import foreign
 from tilewright.interpret.batched import Engine, bind_arguments
 from tilewright.interpret.frame import Frame
+from tilewright.interpret.known import Known
 from tilewright.interpret.memory import Extent, Memory, MemoryAccessError, _Lanes, _Reach
 from tilewright.ir.node import Module, Op
 
@@ -57,7 +58,7 @@ class _Replay(Engine):
 
     def __init__(self, module: Module, grid: tuple[int, int, int], extents: Sequence[Extent], fault: int) -> None:
         memory = _Untouched(extents, fault)
-        super().__init__(module, grid, memory, lambda text: None)
+        super().__init__(Known(module), grid, memory, lambda text: None)
         self.found: tuple[Op, MemoryAccessError] | None = None
         self._memory = memory
         self._deadline = time.monotonic() + SECONDS

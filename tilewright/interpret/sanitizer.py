@@ -34,18 +34,18 @@ from tilewright.diagnostics import (
     UnwrittenReadError,
     WrappedOffsetError,
 )
-from tilewright.interpret import dataflow
+from tilewright.interpret.alternatives import Alternatives, may_cancel, without_cancelled
 from tilewright.interpret.batched import DEFAULT_BUDGET, Engine, bind_arguments
 from tilewright.interpret.footprint import Cells, Footprints, View, common_unit
 from tilewright.interpret.frame import Frame
+from tilewright.interpret.known import Known
 from tilewright.interpret.memory import Extent, Memory
 from tilewright.interpret.races import Conflict, Order, Races
-from tilewright.interpret.shadows import exact_results, full, undefined_results
+from tilewright.interpret.shadows import Note, exact_results, full, undefined_results
 from tilewright.ir.node import Block, Module, Op, Value
 from tilewright.ir.ops import Call, Effect
 from tilewright.ir.ops.attributes import Rmw, Sem
 from tilewright.ir.types import I1, Pointer, Scalar, Type, element_of, shape_of, storage_dtype
-from tilewright.ir.walk import ops_in
 
 Array = np.ndarray[Any, Any]
 _TOUCHES = Effect.READS | Effect.WRITES
@@ -57,7 +57,7 @@ _RACE_CURE = ("let each program write elements of its own; to combine results of
 _FRESH_CURE = "write the elements before they are read, or allocate with zeros instead of empty"
 
 
-def run(module: Module, grid: tuple[int, int, int], args: Sequence[object], views: Sequence[View],
+def run(program: CheckedProgram, grid: tuple[int, int, int], args: Sequence[object], views: Sequence[View],
         unwritten: frozenset[str] = frozenset(), keep: object = None,
         write: Callable[[str], object] | None = None) -> None:
     """Run every program of `grid` in checked mode; `args` as `batched.run` takes them, with a view for each pointer.
@@ -65,32 +65,51 @@ def run(module: Module, grid: tuple[int, int, int], args: Sequence[object], view
     `unwritten` names arguments whose elements count as not written when the launch begins.
     """
     memory = Memory([v.extent for v in views], keep=keep)
-    engine = CheckedEngine(module, grid, memory, views, unwritten, write)
-    arrays = bind_arguments(module.entry, args)
+    engine = CheckedEngine(program, grid, memory, views, unwritten, write)
+    arrays = bind_arguments(program.module.entry, args)
     engine.find_origins(arrays)
     total = grid[0] * grid[1] * grid[2]
-    batch = 1 if dataflow.spins(module) else max(1, DEFAULT_BUDGET // 4 // dataflow.bytes_per_program(module))
+    batch = program.batch(DEFAULT_BUDGET // 4)
     for first in range(0, total, batch):
         engine.run_programs(np.arange(first, min(first + batch, total), dtype=np.int64), arrays)
+
+
+class CheckedProgram(Known):
+    """A module, and what checked mode finds out about it once for all launches."""
+
+    def __init__(self, module: Module) -> None:
+        super().__init__(module)
+        self.used = {v for op in self.ops for v in op.operands}
+        self.numbers = {id(op): number for number, op in enumerate(self.ops, 1)}
+        self.places: Mapping[int, Location] = {number: op.loc for number, op in enumerate(self.ops, 1)}
+        self.leaves_lanes = any(_leaves_lanes(op) for op in self.ops)
+        self.may_cancel = self.leaves_lanes and may_cancel(module, _leaves_lanes)
+        self.sizes = {_pointee_bytes(op.operands[0].type) for op in self.ops
+                      if op.row.effects & _TOUCHES and op.operands}
+        self.orders = any(self.acquires(op) for op in self.ops)
+
+    def acquires(self, op: Op) -> bool:
+        """Whether the program can have waited by this op for what other programs did."""
+        if op.name == "load":
+            return bool(op.attrs.get("volatile", False))
+        if not op.name.startswith("atomic"):
+            return False
+        return op.attrs.get("sem", Sem.ACQ_REL) in (Sem.ACQUIRE, Sem.ACQ_REL) and op.result in self.used
 
 
 class CheckedEngine(Engine):
     """The batched engine that keeps notes of values (`interpret.shadows`) and marks of memory (`interpret.races`)."""
 
-    def __init__(self, module: Module, grid: tuple[int, int, int], memory: Memory, views: Sequence[View],
+    def __init__(self, program: CheckedProgram, grid: tuple[int, int, int], memory: Memory, views: Sequence[View],
                  unwritten: frozenset[str], write: Callable[[str], object] | None) -> None:
-        super().__init__(module, grid, memory, write)
-        ops = [op for function in module.functions.values() for op in ops_in(function.body)]
-        self._used = {v for op in ops for v in op.operands}
-        self._numbers = {id(op): number for number, op in enumerate(ops, 1)}
-        self._places: Mapping[int, Location] = {number: op.loc for number, op in enumerate(ops, 1)}
-        self._leaves_lanes = any(_leaves_lanes(op) for op in ops)
+        super().__init__(program, grid, memory, write)
+        self._checked = program
+        self._numbers, self._places, self._leaves_lanes = program.numbers, program.places, program.leaves_lanes
+        self._alternatives = Alternatives() if program.may_cancel else None
         self._depth = 0                             # of regions that run on lanes; no notes are kept there
-        sizes = [_pointee_bytes(op.operands[0].type) for op in ops if op.row.effects & _TOUCHES and op.operands]
-        self._cells = Cells([v.extent for v in views], common_unit(sizes, views))
+        self._cells = Cells([v.extent for v in views], common_unit(program.sizes, views))
         self._footprints = Footprints(views)
-        programs = grid[0] * grid[1] * grid[2]
-        self._order = Order(programs) if any(self._acquires(op) for op in ops) else None
+        self._order = Order(grid[0] * grid[1] * grid[2]) if program.orders else None
         self._races = Races(self._cells.count, self._order)
         self._unwritten = [v.extent for v in views if v.extent.name in unwritten]
 
@@ -103,7 +122,11 @@ class CheckedEngine(Engine):
         for value, array in zip(values, arrays, strict=True):
             sizes = shape_of(value.type)
             if self._leaves_lanes:
-                notes.append(full(frame.note("undefined", value), array, sizes))
+                undefined = frame.note("undefined", value)
+                notes.append(full(undefined, array, sizes))
+                if self._alternatives is not None:
+                    known = frame.note("alternatives", value)
+                    notes.append(self._alternatives.full(known, array, sizes))
             if _has_exact(value.type):
                 notes.append(full(frame.note("exact", value), array, sizes, np.int64))
         return [*arrays, *notes]
@@ -113,8 +136,11 @@ class CheckedEngine(Engine):
         notes = iter(arrays[len(values):])
         for value, array in zip(values, arrays, strict=False):
             undefined = next(notes, None) if self._leaves_lanes else None
+            known = next(notes, None) if self._alternatives is not None else None
             exact = next(notes, None) if _has_exact(value.type) else None
-            frame.notes["undefined", value] = undefined if undefined is not None and undefined.any() else None
+            undefined = undefined if undefined is not None and undefined.any() else None
+            frame.notes["undefined", value] = undefined
+            frame.notes["alternatives", value] = None if undefined is None else known
             frame.notes["exact", value] = None if exact is None or (exact == array).all() else exact
 
     def evaluate(self, op: Op, frame: Frame) -> tuple[Array, ...]:
@@ -127,6 +153,8 @@ class CheckedEngine(Engine):
             undefined = [frame.note("undefined", v) for v in op.operands]
             found = ([self._undefined_of_load(op, call, undefined)] if op.row.effects & _TOUCHES else
                      undefined_results(op, call, undefined))
+            if self._alternatives is not None:
+                found = self._note_alternatives(self._alternatives, op, frame, call, results, found)
             for value, note in zip(op.results, found, strict=True):
                 frame.notes["undefined", value] = note
         if not op.row.effects & _TOUCHES:
@@ -134,6 +162,17 @@ class CheckedEngine(Engine):
             for value, note in zip(op.results, exact_results(op, call, results, exact), strict=True):
                 frame.notes["exact", value] = note
         return results
+
+    def _note_alternatives(self, alternatives: Alternatives, op: Op, frame: Frame, call: Call,
+                           results: Sequence[Array], notes: Sequence[Note]) -> Sequence[Note]:
+        """Note the alternatives of results; the `undefined` notes are given back, less what has cancelled."""
+        known = [frame.note("alternatives", v) for v in op.operands]
+        made = alternatives.of_results(op, lambda args: self.meaning(op, frame, args), call.args, known, results, notes)
+        undefined = [frame.note("undefined", v) for v in op.operands]
+        notes = [without_cancelled(op, undefined, n, r, m) for n, r, m in zip(notes, results, made, strict=True)]
+        for value, note, array in zip(op.results, notes, made, strict=True):
+            frame.notes["alternatives", value] = None if note is None else array
+        return notes
 
     def run_region(self, region: Block, args: Sequence[Array]) -> tuple[Array, ...]:
         self._depth += 1
@@ -204,10 +243,10 @@ class CheckedEngine(Engine):
         self._check_values(access, ("value", "expected") if self._op.name == "atomic_cas" else ("value",), "mask")
         if not self._check_footprint(access):
             lanes, cells = self._cells.of(access.address, access.size)
-            if self._op.attrs.get("kind") is not Rmw.XCHG or self._op.result in self._used:
+            if self._op.attrs.get("kind") is not Rmw.XCHG or self._op.result in self._checked.used:
                 self._check_unwritten(access, lanes, cells)
             sem = self._op.attrs.get("sem", Sem.ACQ_REL)
-            self._synchronise(access, self._acquires(self._op), sem in (Sem.RELEASE, Sem.ACQ_REL))
+            self._synchronise(access, self._checked.acquires(self._op), sem in (Sem.RELEASE, Sem.ACQ_REL))
             found = self._races.touch_atomically(cells, access.program[lanes], self._numbers[id(self._op)])
             self._check_race(access, found, lanes)
         return super().atomic(address, values, mask, element, update)
@@ -225,14 +264,6 @@ class CheckedEngine(Engine):
                             "undefined", _MASK_CURE, None, None, int(self._frame.programs[row]), tuple(lane),
                             [("the lane is masked off in the load", number)])
         super().device_assert(condition, message)
-
-    def _acquires(self, op: Op) -> bool:
-        """Whether the program can have waited by this op for what other programs did."""
-        if op.name == "load":
-            return bool(op.attrs.get("volatile", False))
-        if not op.name.startswith("atomic"):
-            return False
-        return op.attrs.get("sem", Sem.ACQ_REL) in (Sem.ACQUIRE, Sem.ACQ_REL) and op.result in self._used
 
     def _synchronise(self, access: _Access, acquires: bool, releases: bool) -> None:
         if self._order is not None and (acquires or releases):

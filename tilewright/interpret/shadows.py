@@ -4,7 +4,7 @@ Two notes may be kept of a value (`Frame.notes`), each an array in the form of t
 
 * `undefined`: int32, 0 where a lane is defined, else the number of the load whose masked-off lane it came from.
   It spreads through computation as far as the garbage would: a `select` that does not choose it, `& False` or `* 0`
-  end it; a reduction over it is undefined as a whole.
+  end it; a reduction over it is undefined as a whole.  `interpret.alternatives` takes it back where it has cancelled.
 * `exact`: int64, for integers and pointers that left their type: what they are without wrapping.  It lives along the
   chains that end in addresses (sums, products, shifts to the left, minima, choices, rearrangements, sign extension);
   bit operations, divisions and zero extension begin a new number, since there wrapping may be meant (hashes).
@@ -27,8 +27,8 @@ from tilewright.ir.types import I1, Pointer, Scalar, element_of, shape_of
 Array = np.ndarray[Any, Any]
 Note = Array | None
 
-_REARRANGES = frozenset({"splat", "broadcast", "expand_dims", "reshape", "permute", "hint", "split", "join", "cat",
-                         "slice"})
+REARRANGES = frozenset({"splat", "broadcast", "expand_dims", "reshape", "permute", "hint", "split", "join", "cat",
+                        "slice", "box"})
 _SATURATED = 2**62
 
 
@@ -46,7 +46,7 @@ def undefined_results(op: Op, call: Call, notes: Sequence[Note]) -> Sequence[Not
     if all(n is None for n in notes):
         return (None,) * len(op.results)
     whole = [full(n, a, shape_of(t)) for n, a, t in zip(notes, call.args, call.types, strict=True)]
-    if op.name in _REARRANGES:
+    if op.name in REARRANGES:
         return _tidy(op.row.ref(replace(call, args=whole)))      # type: ignore[misc]
     rule = _UNDEFINED.get(op.name)
     if rule is not None:
@@ -159,7 +159,7 @@ def exact_results(op: Op, call: Call, results: Sequence[Array], notes: Sequence[
             exact = rule(call, numbers)
     elif not known:
         return nothing
-    elif op.name in _REARRANGES:
+    elif op.name in REARRANGES:
         numbers = [full(n, a, shape_of(t), np.int64) for n, a, t in zip(notes, call.args, call.types, strict=True)]
         return tuple(_unless_equal(e, r)
                      for e, r in zip(op.row.ref(replace(call, args=numbers)), results, strict=True))  # type: ignore[misc]

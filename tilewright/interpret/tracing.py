@@ -10,6 +10,8 @@ Tests: tests/interpret/test_debugger.py.
 
 from __future__ import annotations
 
+import bdb
+import functools
 import sys
 import types
 from collections.abc import Callable
@@ -18,6 +20,29 @@ from typing import Any
 from tilewright.diagnostics import is_own
 
 _set: Any = sys.settrace
+
+
+def hide_own_frames() -> None:
+    """Have debuggers that are built on Python's (pdb, ipdb) list the user's frames only: `where`, `up`, `down`.
+
+    They walk from a kernel's frame outwards, through ours, and cannot be told to leave frames out.  So their common
+    class gets another way to list a stack, for good, by the first kernel that a debugger looks into.  Who debugs this
+    package, and stops in one of its frames, sees all.
+    """
+    walk = bdb.Bdb.get_stack
+    if hasattr(walk, "hides_own_frames"):
+        return
+
+    @functools.wraps(walk)
+    def get_stack(self: Any, f: types.FrameType | None, t: types.TracebackType | None) -> Any:
+        stack, current = walk(self, f, t)
+        if is_own(stack[-1][0]):
+            return stack, current
+        kept = [number for number, (frame, _) in enumerate(stack) if number == current or not is_own(frame)]
+        return [stack[number] for number in kept], kept.index(current)
+
+    get_stack.hides_own_frames = True       # type: ignore[attr-defined]
+    bdb.Bdb.get_stack = get_stack           # type: ignore[method-assign]
 
 
 class Tracing:
@@ -49,6 +74,8 @@ class Tracing:
         """At the beginning of a launch: no tracing but in `user_code`."""
         self.tracer = sys.gettrace()
         sys.settrace(None)
+        if self.tracer is not None:
+            hide_own_frames()
 
     def end(self) -> None:
         """At the end of a launch."""

@@ -120,7 +120,7 @@ def _join(op: Op) -> None:
 
 
 _RULES: Mapping[str, Rule] = {
-    **dict.fromkeys(("load", "store", "atomic_rmw", "atomic_cas", "map", "scan", "sort", "hint", "inline_asm",
+    **dict.fromkeys(("load", "store", "atomic_rmw", "atomic_cas", "map", "scan", "sort", "hint", "box", "inline_asm",
                      "inline_asm_ordered"), _same),
     "reduce": _reduce,
     "expand_dims": _of_operand(lambda op, a: views.expanded(a, op.attrs["axis"])),

@@ -41,6 +41,7 @@ from tilewright.ir.ops.table import Attribute
 from tilewright.ir.types import Pointer, Scalar, Tile
 
 NAME = re.compile(r"[^\W\d][\w.]*")
+_NO_NAME = re.compile(r"[^\w.]+")
 _BARE_WORD = re.compile(r"[A-Za-z_]\w*")
 _QUIET_NAN = 0x7FF8000000000000
 # words in front of the regions of an op; `do` for all others
@@ -94,7 +95,7 @@ class _FunctionPrinter:
         self._copies: dict[str, int] = {}
         self._count = 0
         for param, name in zip(function.params, function.param_names, strict=False):
-            self._name(param, name)
+            self._name(param, _NO_NAME.sub("_", name).strip("_"))
         self._name_block(function.body)
 
     def _name_block(self, block: Block) -> None:

@@ -10,4 +10,4 @@ def cdiv(x: Any, y: Any) -> Any:
 
     A plain function, since grids call it at every launch; kernels may call plain functions of the language.
     """
-    return -(-x // y)
+    return (x + y - 1) // y     # CPython takes less time for this than for -(-x // y)

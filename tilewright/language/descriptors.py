@@ -20,13 +20,16 @@ from tilewright.language.structures import structure
 from tilewright.language.tensor import tensor
 from tilewright.language.tuples import tuple as language_tuple
 from tilewright.language.types import Scalar, block_type, dtype, int32, int64, pointer_type
-from tilewright.language.values import describe, known, shape, to_tensor
+from tilewright.language.values import describe, emit, known, shape, to_tensor
 
 _MOST_DIMENSIONS = 5
 
 
 class tensor_descriptor(structure):
     """Parts: base, shape, strides (integers), block shape, padding option."""
+
+    # a tensor that is out of bounds, say, is known to who launched by the name of the argument
+    part_names = ("", ".shape", ".strides", ".block_shape", ".padding")
 
     @property
     def base(self) -> tensor:
@@ -71,8 +74,10 @@ class tensor_descriptor(structure):
         if len(places) != len(self[1]):
             raise LanguageValueError(f"{what} of a descriptor with {len(self[1])} dimensions needs as many offsets, "
                                      f"but got {len(places)}")
-        return blocks.block_access(builder, self.base, [
+        pointers, mask = blocks.block_access(builder, self.base, [
             blocks.Dimension(place, unwrap(self[3][d]), self[2][d], self[1][d]) for d, place in enumerate(places)])
+        numbers = [blocks.wide(builder, number, "a number") for number in (*places, *self[1], *self[2])]
+        return emit(builder, "box", (pointers, self.base, *numbers), pointers.type), mask
 
     def rows(self, builder: Builder, x_offsets: Any, y_offset: Any, what: str) -> tuple[tensor, tensor | None]:
         """The same for the rows `x_offsets`, from column `y_offset` on."""

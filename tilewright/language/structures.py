@@ -17,6 +17,7 @@ class structure(tuple):
     """A tuple of parts with a meaning of its own."""
 
     members: ClassVar[dict[str, Any]] = {}
+    part_names: ClassVar[Sequence[str]] = ()        # what follows the name of an argument in those of its parts
 
     @classmethod
     def rebuilt(cls, items: Sequence[Any]) -> structure:
@@ -26,3 +27,9 @@ class structure(tuple):
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"a {type(self).__name__} has no attribute {name!r}; it has "
                              f"{', '.join(sorted(type(self).members))}")
+
+
+def part_name(whole: str, kind: Any, index: int) -> str:
+    """How part `index` of an argument called `whole`, of class `kind`, is called: `pair[0]`, `desc.shape`."""
+    names = getattr(kind, "part_names", ())
+    return f"{whole}{names[index]}" if names else f"{whole}[{index}]"

@@ -443,17 +443,28 @@ _SHORT_NAMES: dict[str, dtype] = {
 }
 
 
+# what other languages call a type -> its name here
+_MEANT = {"float": "fp32", "double": "fp64", "half": "fp16", "int": "i32", "long": "i64", "bool": "i1", "char": "i8"}
+
+
 def parse_type(name: str) -> dtype | pointer_type:
     """The type that a launch signature or an annotation spells: "*fp32", "*kfp16" (const), "i32"."""
-    text = name.strip().strip("'\"")
-    if text.startswith("*"):
-        is_const = text[1:2] == "k"
-        return pointer_type(parse_type(text[2:] if is_const else text[1:]), const=is_const)
-    if text in _SHORT_NAMES:
-        return _SHORT_NAMES[text]
-    if dtype.is_dtype(text):
-        return dtype(text)
-    raise LanguageValueError(f"no type is spelt {name!r}; examples: i32, u8, fp32, bf16, *fp32, *ki64")
+    word = name.strip().strip("'\"")
+    stars = []      # without `re`, whose first expressions would take longer than a kernel's whole signature
+    while word.startswith("*"):
+        stars.append("*k" if word.startswith("*k") else "*")
+        word = word.removeprefix(stars[-1])
+    if word in _SHORT_NAMES:
+        found: dtype | pointer_type = _SHORT_NAMES[word]
+    elif dtype.is_dtype(word):
+        found = dtype(word)
+    else:
+        near = _MEANT.get(word)
+        hint = f"did you mean {''.join(stars)}{near}?" if near else "examples: i32, u8, fp32, bf16, *fp32, *ki64"
+        raise LanguageValueError(f"no type is spelt {name!r}; {hint}")
+    for mark in reversed(stars):
+        found = pointer_type(found, const=mark == "*k")
+    return found
 
 
 def str_to_ty(name: str, c: object = None) -> dtype | pointer_type:

@@ -23,6 +23,7 @@ from tilewright.computed import computed
 from tilewright.layout import f2
 
 REGISTER, LANE, WARP, BLOCK, OFFSET = "register", "lane", "warp", "block", "offset"
+TURN = "turn"       # of a loop that works on some registers at a time (targets.nvidia.turns)
 DISTRIBUTED = (REGISTER, LANE, WARP)
 THREAD = (LANE, WARP, BLOCK)        # what tells threads apart
 DIM_LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -70,8 +71,8 @@ class Bound:
     coordinate: Layout      # the same inputs, to the coordinate along `dim`
 
     def test(self, register: int) -> bool | None:
-        """Whether `register` is inside in all threads (True), in none (False), or each thread has to ask (None)."""
-        threads = f2.Span(b for name in THREAD for b in self.coordinate.bases(name))
+        """Whether `register` is inside in all threads and turns (True), in none (False), or each has to ask (None)."""
+        threads = f2.Span(b for name in (*THREAD, TURN) for b in self.coordinate.bases(name))
         at = self.coordinate(register=register)
         if threads.greatest(at) < self.limit:
             return True

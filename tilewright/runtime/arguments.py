@@ -123,7 +123,10 @@ def torch_reader() -> Reader:
         try:
             address = tensor.data_ptr()
         except RuntimeError as error:
-            raise TypeError(f"a {type(tensor).__name__} of layout {tensor.layout} has no data: {error}") from error
+            raise TypeError(_without_data(tensor, error)) from error
+        if tensor.is_neg():
+            raise TypeError("its negative bit is set (it is a view of numbers with the other sign, as .imag of a "
+                            "conjugate is), which a kernel would not see; pass tensor.resolve_neg()")
         if tensor.is_contiguous():
             high = address + tensor.numel() * size
             if not address and high:        # a fake tensor of torch's tracers
@@ -133,6 +136,15 @@ def torch_reader() -> Reader:
         return Pointer(element, address, low, high, True, device)
 
     return read
+
+
+def _without_data(tensor: Any, error: RuntimeError) -> str:
+    """What there is to say of a torch tensor that has no memory of its own."""
+    if str(tensor.layout) != "torch.strided":
+        return f"a {type(tensor).__name__} of layout {tensor.layout} has no data: {error}"
+    return ("a tensor inside torch.func (vmap, grad, jvp) stands for others and has no data; launch in a "
+            "torch.autograd.Function with backward and the static method vmap, or in a torch.library.custom_op with "
+            "register_autograd and register_vmap, which get tensors that have")
 
 
 def _device_of(tensor: Any) -> str:

@@ -8,10 +8,11 @@ Tests: tests/runtime/test_build.py.
 
 from __future__ import annotations
 
-import ast
+import itertools
 import marshal
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilewright.analysis.written import Written
@@ -28,7 +29,7 @@ from tilewright.runtime.key import Part, UncacheableError, kernel_parts, key_tex
 from tilewright.targets.base import CodeObject, Stage, Target
 
 if TYPE_CHECKING:
-    from tilewright.compile import Dump, Lowered
+    from tilewright.lowering import Dump, Lowered
 
 _LINES = ("line", "end_line")
 _COLUMNS = ("column", "end_column")
@@ -71,7 +72,7 @@ class Build:
         """The tile IR; makes it now."""
         with NO_FORK:
             self.target.prepare()      # starts while the compiler is loaded and the frontend works
-            from tilewright.compile import lower
+            from tilewright.lowering import lower
             self.target.import_compiler()
         clock = Clock()
         made = lower(self.fn, self.signature, self.options, check=self._check)
@@ -83,9 +84,9 @@ class Build:
         """What the kernel writes."""
         fields = self._stored(self.parts)
         if fields is not None:
-            return Written(frozenset(ast.literal_eval(fields["params"].decode())), fields["anything"] == b"True")
+            return Written(frozenset(marshal.loads(fields["params"])), fields["anything"] == b"True")
         written = self.lowered.written
-        self._keep(self.parts, {"params": repr(sorted(written.params)).encode(),
+        self._keep(self.parts, {"params": marshal.dumps(sorted(written.params)),
                                 "anything": repr(written.anything).encode()})
         return written
 
@@ -108,7 +109,7 @@ class Build:
             clock.timed(stages, spent)
 
         with NO_FORK:
-            from tilewright.compile import finish
+            from tilewright.lowering import finish
         code = finish(lowered, self.target, check=self._check, dump=dump, inspect=inspect)
         clock.mark()
         self._keep(parts, {**encode_code(code, self.guards.functions), "made": b"%d" % time.time_ns()})
@@ -127,9 +128,23 @@ class Build:
             self._store.put(self.fn.__name__, key_text(parts), fields)
 
 
+def stage_writer(kernel: str, settings: Mapping[str, Any]) -> Dump | None:
+    """A writer of stages under the directory of the knob `dump_dir`, when the knob `dump` is on."""
+    if not settings["dump"]:
+        return None
+    folder = Path(settings["dump_dir"]) / kernel
+    folder.mkdir(parents=True, exist_ok=True)
+    count = itertools.count()
+
+    def write(stage: str, text: str) -> None:
+        (folder / f"{next(count):02}-{stage}.txt").write_text(text)
+
+    return write
+
+
 def encode_code(code: CodeObject, functions: Sequence[SourceFunction]) -> dict[str, bytes]:
     """A code object as the fields of a record."""
-    metadata = map_places(code.metadata, lambda place: _relative(place, functions))
+    metadata = map_places(dict(code.metadata), lambda place: _relative(place, functions))
     return {"target": code.target.encode(), "name": code.name.encode(), "binary": code.binary,
             "metadata": marshal.dumps(metadata),
             **{f"text {name}": text.encode("utf-8", "surrogatepass") for name, text in code.texts.items()}}
@@ -145,9 +160,9 @@ def decode_code(fields: Mapping[str, bytes], functions: Sequence[SourceFunction]
 
 
 def map_places(data: Any, change: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Any:
-    """Plain data with `change` applied to every record of a place in a file."""
-    if isinstance(data, Mapping):
-        if data.keys() >= _PLACE:
+    """Plain data (dicts, lists, tuples) with `change` applied to every record of a place in a file."""
+    if isinstance(data, dict):
+        if "file" in data and data.keys() >= _PLACE:
             data = change(data)
         return {key: map_places(value, change) for key, value in data.items()}
     if isinstance(data, list | tuple):

@@ -22,7 +22,7 @@ import sys
 import time
 import warnings
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,8 +81,12 @@ def decode(content: bytes) -> tuple[str, dict[str, bytes]]:
 def file_name(name: str, key: str) -> str:
     """Where the record of `key` is, `name` being for people."""
     data = key.encode("utf-8", "surrogatepass")
-    shown = "".join(c if c.isascii() and c.isalnum() else "_" for c in name[:80])
-    return f"{shown}-{zlib.crc32(data):08x}{zlib.adler32(data):08x}{SUFFIX}"
+    return f"{shown_name(name)}-{zlib.crc32(data):08x}{zlib.adler32(data):08x}{SUFFIX}"
+
+
+def shown_name(name: str) -> str:
+    """A kernel's name as it stands in names of files."""
+    return "".join(c if c.isascii() and c.isalnum() else "_" for c in name[:80])
 
 
 class Store:
@@ -90,6 +94,7 @@ class Store:
 
     def __init__(self, folder: Path | None, limit_bytes: int = 1 << 30) -> None:
         self._base = folder
+        self._path = os.path.join(folder or "", FOLDER)     # as a text: objects for paths take long to make
         self._limit = limit_bytes
         self._warned = False
         self._opened = False
@@ -105,7 +110,7 @@ class Store:
         """The fields of the record of `key`, if there is one."""
         if not self._open():
             return None
-        path = self._folder / file_name(name, key)
+        path = os.path.join(self._path, file_name(name, key))
         try:
             found, fields = decode(self._read(path))
         except FileNotFoundError:
@@ -115,7 +120,7 @@ class Store:
             return None
         except ValueError:
             with suppress(OSError):
-                path.unlink()
+                os.unlink(path)
             return None
         except OSError as error:
             self._warn(f"cannot read {path}: {error.strerror}")
@@ -150,10 +155,18 @@ class Store:
         for entry in os.scandir(self._folder):
             if entry.name.endswith(SUFFIX):
                 with suppress(OSError, ValueError):
-                    path = Path(entry.path)
-                    content = self._read(path, touch=False)
+                    content, path = self._read(entry.path, touch=False), Path(entry.path)
                     key, fields = decode(content)
                     yield Record(path, path.stem.rpartition("-")[0], key, fields, len(content), entry.stat().st_mtime)
+
+    def remove(self, records: Iterable[Record]) -> int:
+        """Remove these records; the number of those that went."""
+        removed = 0
+        for record in records:
+            with suppress(OSError):
+                record.path.unlink()
+                removed += 1
+        return removed
 
     def clear(self) -> int:
         """Remove everything; the number of records that went."""
@@ -196,16 +209,21 @@ class Store:
         self._opened = True
         return True
 
-    def _read(self, path: Path, touch: bool = True) -> bytes:
+    def _read(self, path: str, touch: bool = True) -> bytes:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0))
-        with open(descriptor, "rb", buffering=0) as file:
+        try:        # without Python's layers for files, which take longer than reading it
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode) or not _is_own(status):
                 raise RefusedFolderError(f"{path} is not a file of this user; it is not read")
             if touch and time.time() - status.st_mtime > _TOUCH_S:
                 with suppress(OSError):
                     os.utime(path)
-            return file.readall() or b""
+            content = b""
+            while len(content) < status.st_size and (more := os.read(descriptor, status.st_size - len(content))):
+                content += more
+            return content
+        finally:
+            os.close(descriptor)
 
     def _sweep_if_due(self) -> None:
         """Look at the folder's size now and then: by this process's own writing, and by the clock."""

@@ -12,18 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.compile import lower
+from tilewright.frontend.dependencies import dependencies
 from tilewright.interpret import sanitizer
 from tilewright.interpret.footprint import View
+from tilewright.interpret.sanitizer import CheckedProgram
 from tilewright.ir import fp
 from tilewright.ir.types import Pointer as PointerType
 from tilewright.ir.types import Scalar, Type, storage_dtype
+from tilewright.lowering import lower
 from tilewright.passes.contract import CONTRACT
 from tilewright.passes.widen import WIDEN
 from tilewright.runtime.arguments import Pointer, element_of_dtype
 from tilewright.runtime.descriptor import parts_of
 from tilewright.runtime.grid import Grid
-from tilewright.runtime.launch import check_writable, facts_of
+from tilewright.runtime.launch import Facts, check_writable, facts_of
 from tilewright.runtime.specialize import Atom, Split
 
 if TYPE_CHECKING:
@@ -43,21 +45,39 @@ def unwritten_arguments(kernel: str, check: Any, names: Sequence[str]) -> frozen
     return frozenset(check)
 
 
+class CheckedKernel:
+    """The tile IR of one specialisation, kept for its next launches: what it reads beside its arguments is guarded."""
+
+    def __init__(self, kernel: JITFunction, values: Sequence[Any], given: Mapping[str, Any], split: Split) -> None:
+        signature = kernel.specializer.signature(split.atoms, values, False, False)
+        self.guards = dependencies(kernel, values)
+        self.lowered = lower(kernel, signature, kernel.options(given))
+        self._programs: dict[Facts, CheckedProgram] = {}
+
+    def program(self, facts: Facts) -> CheckedProgram:
+        """What runs under these launch facts."""
+        program = self._programs.get(facts)
+        if program is None:
+            module = WIDEN.run(self.lowered.with_facts(*facts).module)
+            if self.lowered.options.enable_fp_fusion:
+                module = CONTRACT.run(module)
+            program = self._programs[facts] = CheckedProgram(module)
+        return program
+
+
 def launch(kernel: JITFunction, grid: Grid, values: Sequence[Any], given: Mapping[str, Any], split: Split) -> None:
     """Run all programs of `grid` on the checking interpreter."""
     names = kernel.slot_names(split)
     tensors = [names[slot] for slot, _ in split.pointers]
     unwritten = unwritten_arguments(kernel.__name__, given.get("check"), tensors)
-    signature = kernel.specializer.signature(split.atoms, values, False, False)
-    lowered = lower(kernel, signature, kernel.options(given))
-    check_writable(kernel.__name__, names, split.pointers, lowered.written)
-    module = WIDEN.run(lowered.with_facts(*facts_of(split.pointers, lowered.written)).module)
-    if lowered.options.enable_fp_fusion:
-        module = CONTRACT.run(module)
-    numbers = [number(slot, v.type) for slot, v in zip(split.slots, module.entry.params, strict=True)]
+    made = kernel.checked_kernel(values, {name: v for name, v in given.items() if name != "check"}, split)
+    written = made.lowered.written
+    check_writable(kernel.__name__, names, split.pointers, written)
+    program = made.program(facts_of(split.pointers, written))
+    numbers = [number(slot, v.type) for slot, v in zip(split.slots, program.module.entry.params, strict=True)]
     objects = [thing for atom, value in zip(split.atoms, values, strict=True) for thing in tensors_in(atom, value)]
     views = [view(p, names[slot], thing) for (slot, p), thing in zip(split.pointers, objects, strict=True)]
-    sanitizer.run(module, grid, numbers, views, unwritten, keep=values)
+    sanitizer.run(program, grid, numbers, views, unwritten, keep=values)
 
 
 def tensors_in(atom: Atom, value: Any) -> Iterator[Any]:

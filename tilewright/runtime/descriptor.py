@@ -13,12 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.diagnostics import shows_users_frames, shows_users_frames_when_made
 from tilewright.language.constexpr import constexpr
 from tilewright.language.descriptors import tensor_descriptor
 
 _MOST_DIMENSIONS = 5
 
 
+@shows_users_frames_when_made
 @dataclass
 class TensorDescriptor:
     """`base` is a tensor; `shape` and `strides` count elements; `padding` is "zero" or "nan"."""
@@ -47,6 +49,7 @@ class TensorDescriptor:
             raise ValueError(f"padding is 'zero' or 'nan', not {self.padding!r}")
 
     @staticmethod
+    @shows_users_frames
     def from_tensor(tensor: Any, block_shape: Sequence[int], padding: str = "zero",
                     round_f32_to_tf32: bool = False) -> TensorDescriptor:
         """The descriptor of a whole torch tensor or NumPy array."""

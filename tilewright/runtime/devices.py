@@ -46,13 +46,13 @@ class Devices:
 
     def cuda(self, index: int, settings: Settings) -> Target:
         """The target of a GPU."""
-        knobs = (settings["cuda_home"], settings["ptxas"], *_compiler_knobs(settings))
+        knobs = (*_nvidia_knobs(settings), *_compiler_knobs(settings))
         return self._once(("cuda", index, *knobs), lambda: self._cuda(index, settings))
 
     def cuda_ahead(self, arch: int | str, settings: Settings) -> Target:
         """A target that compiles for GPUs of compute capability `arch`, and loads nothing.  ValueError if no code is
         made for that."""
-        knobs = (settings["cuda_home"], settings["ptxas"], *_compiler_knobs(settings))
+        knobs = (*_nvidia_knobs(settings), *_compiler_knobs(settings))
         return self._once(("cuda ahead", arch, *knobs), lambda: self._nvidia(arch, None, settings))
 
     def store(self, settings: Settings) -> Store:
@@ -94,7 +94,7 @@ class Devices:
             from tilewright.targets.nvidia.target import NvidiaTarget
         compiler = LateCompiler(lambda: self.compiler(settings), self.store(settings))
         return NvidiaTarget(arch, device=device, compiler=compiler, cuda_home=settings["cuda_home"],
-                            ptxas=settings["ptxas"])
+                            ptxas=settings["ptxas"], tensor_maps=settings["tensor_maps"])
 
     def _compiler(self, settings: Settings) -> Compiler:
         if settings["compile_in_process"]:
@@ -153,6 +153,10 @@ class LateCompiler(Compiler):
 
 def _store_knobs(settings: Settings) -> tuple[Any, ...]:
     return tuple(settings[name] for name in ("disk_cache", "cache_dir", "cache_home", "cache_size"))
+
+
+def _nvidia_knobs(settings: Settings) -> tuple[Any, ...]:
+    return tuple(settings[name] for name in ("cuda_home", "ptxas", "tensor_maps"))
 
 
 def _compiler_knobs(settings: Settings) -> tuple[Any, ...]:

@@ -12,7 +12,8 @@ import functools
 import importlib.util
 import os
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from tilewright.locks import NO_FORK
@@ -20,47 +21,66 @@ from tilewright.runtime.cache import Store
 from tilewright.version import VERSION
 
 PACKAGE = Path(__file__).resolve().parents[1]
-# parts of the package that no code depends on
-_OUTSIDE = frozenset({"__pycache__", "cli", "compat", "testing"})
+# Parts of the package that no code depends on: what makes code lies below them, and imports go down only.
+_OUTSIDE = frozenset({"__pycache__", "backends", "cli", "compat", "compiler", "testing", "tools", "torch"})
 # Folders of what a target does not use: targets never meet.
 _OTHERS = {"cpu": frozenset({"nvidia"})}
 # What tells processors apart in the first block of /proc/cpuinfo, on x86 and on Arm.
 _CPU_LINES = ("vendor_id", "cpu family", "model", "stepping", "flags", "Features", "CPU implementer",
               "CPU architecture", "CPU variant", "CPU part", "CPU revision")
-_CPU_BLOCK = 16384          # longer than a block; the whole file takes long on a machine with many cores
+_SMALL = 16384          # longer than a block of it, which takes long to read as a whole on a machine with many cores
+_SETTLED_NS = 2_000_000_000     # what was written so long ago has another time if it is written again
 
 
-def sources(folder: Path = PACKAGE, target: str = "") -> Iterator[os.DirEntry[str]]:
-    """The package's Python files that code depends on: that of one target, or all of it."""
-    folders, without = [str(folder)], _OUTSIDE | _OTHERS.get(target, frozenset())
-    while folders:
-        for entry in os.scandir(folders.pop()):
+def sources(folder: Path = PACKAGE, target: str = "") -> tuple[list[str], list[str]]:
+    """The package's Python files that code depends on, that of one target or all of it; and their folders."""
+    files, folders, without = [], [str(folder)], _OUTSIDE | _OTHERS.get(target, frozenset())
+    for inside in folders:
+        for entry in os.scandir(inside):
             if entry.name.endswith(".py"):
-                yield entry
+                files.append(entry.path)
             elif entry.name not in without and entry.is_dir():
                 folders.append(entry.path)
+    return sorted(files), sorted(folders)
 
 
-def sources_state(folder: Path = PACKAGE, target: str = "") -> str:
-    """What is equal as long as nobody has written to the sources, without reading them.
+def watched(folder: Path = PACKAGE, target: str = "") -> list[str]:
+    """The paths whose sizes and times tell whether somebody has written to the sources.
 
     An installer lists what it has installed, with hashes, in a file of its own, and writes that anew with any other
-    version: its size and time stand for those of all sources.  (Who edits installed files clears the cache.)
-    In a source tree it is names, sizes and times of them all, which takes a millisecond: as texts, since as many tuples
-    make Python look for garbage among all objects of the process, which takes another one.
+    version: it stands for all sources.  (Who edits installed files clears the cache.)
+    In a source tree it is all of them, and the folders, which say that there is a new one.
     """
+    record = os.path.join(folder.parent, f"{folder.name}-{VERSION}.dist-info", "RECORD")
+    if os.path.exists(record):
+        return [record]
+    files, folders = sources(folder, target)
+    return files + folders
+
+
+def sources_state(paths: Sequence[str]) -> str:
+    """Sizes and times of paths; empty if one is not there.
+
+    It takes two microseconds a file, nearly all of it the system's and Python's for asking.  One text: as many tuples
+    would make Python look for garbage among all objects of the process, which takes a millisecond.
+    """
+    ask = os.stat
     try:
-        record = os.path.join(folder.parent, f"{folder.name}-{VERSION}.dist-info", "RECORD")
-        status = os.stat(record)
-        return f"{record} {status.st_size} {status.st_mtime_ns}"
+        return " ".join([f"{(status := ask(path)).st_size} {status.st_mtime_ns}" for path in paths])
     except OSError:
-        pass
-    found = []
-    for entry in sources(folder, target):
-        status = entry.stat()
-        found.append(f"{entry.path}\0{status.st_size} {status.st_mtime_ns}")
-    found.sort()
-    return "\0".join(found)
+        return ""
+
+
+def settled_state(folder: Path = PACKAGE, target: str = "") -> tuple[list[str], str]:
+    """What to watch and its state; the state is empty where a change could go unnoticed by it.
+
+    That is while somebody writes: the clock of a file system makes steps, so a file that was written just now may be
+    written again without a difference.
+    """
+    paths = watched(folder, target)
+    state, now = sources_state(paths), time.time_ns()
+    is_new = any(abs(now - int(mark)) < _SETTLED_NS for mark in state.split(" ")[1::2])
+    return paths, "" if is_new or watched(folder, target) != paths else state
 
 
 def sources_hash(folder: Path = PACKAGE, target: str = "") -> str:
@@ -68,7 +88,7 @@ def sources_hash(folder: Path = PACKAGE, target: str = "") -> str:
     with NO_FORK:
         import hashlib  # loads a large library, and the hash is known already in nearly every process
     digest = hashlib.sha256()
-    for path in sorted(Path(entry.path) for entry in sources(folder, target)):
+    for path in map(Path, sources(folder, target)[0]):
         digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
 
@@ -76,28 +96,48 @@ def sources_hash(folder: Path = PACKAGE, target: str = "") -> str:
 @functools.cache
 def llvm_version() -> str:
     """The version of llvmlite, which brings its LLVM, without importing it."""
+    for folder in map(str, sys.path):       # what an import would find; asking Python's finders takes ten times as long
+        try:
+            text = _content(os.path.join(folder, "llvmlite", "_version.py"))
+        except OSError:
+            continue
+        return _versions(text)
     found = importlib.util.find_spec("llvmlite")
     if found is None or found.origin is None:
         return "none"
-    lines = (Path(found.origin).parent / "_version.py").read_text(encoding="utf-8").splitlines()
-    return " ".join(line for line in lines if line.startswith("version_"))
+    return _versions(_content(os.path.join(os.path.dirname(found.origin), "_version.py")))
+
+
+def _versions(text: bytes) -> str:
+    return " ".join(line for line in text.decode().splitlines() if line.startswith("version_"))
+
+
+def _content(path: str) -> bytes:
+    """A small file's content; without Python's layers for files, which take longer than reading it."""
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+    try:
+        return os.read(descriptor, _SMALL)
+    finally:
+        os.close(descriptor)
 
 
 def compiler_key(store: Store, folder: Path = PACKAGE, target: str = "") -> str:
     """Versions and content of everything that makes code of a target; `store` remembers the content's hash."""
-    state = f"{target} {sources_state(folder, target)}"
-    known = store.get("sources", state)
-    if known is None:
-        known = {"hash": sources_hash(folder, target).encode()}
-        store.put("sources", state, known)
+    place = f"{target} {folder}"
+    known = store.get("sources", place)
+    if known is None or sources_state(os.fsdecode(known["paths"]).split("\0")) != known["state"].decode():
+        paths, state = settled_state(folder, target)       # first: what is written meanwhile is noticed next time
+        known = {"hash": sources_hash(folder, target).encode(), "state": state.encode(),
+                 "paths": os.fsencode("\0".join(paths))}
+        if state:
+            store.put("sources", place, known)
     return f"tilewright {VERSION} {known['hash'].decode()} {sys.implementation.cache_tag} llvmlite {llvm_version()}"
 
 
 def processor() -> str | None:
     """A text that tells this processor from others; None where the system does not say."""
     try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            block = file.read(_CPU_BLOCK).partition("\n\n")[0]
+        block = _content("/proc/cpuinfo").partition(b"\n\n")[0].decode(errors="replace")
     except OSError:
         return None
     return "\n".join(line for line in block.splitlines() if line.startswith(_CPU_LINES)) or None

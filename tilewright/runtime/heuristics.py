@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tilewright.diagnostics import shows_users_frames
 from tilewright.runtime.interface import KernelInterface, in_torch_graph
 from tilewright.runtime.launch_options import NAMES
 
@@ -46,4 +47,4 @@ class Heuristics(KernelInterface):
 
 def heuristics(values: Mapping[str, Rule]) -> Callable[[Any], Heuristics]:
     """Decorator: `values` maps names of parameters to functions of the arguments (a dict by name)."""
-    return lambda fn: Heuristics(fn, values)
+    return shows_users_frames(lambda fn: Heuristics(fn, values))

@@ -12,21 +12,20 @@ Tests: tests/runtime/test_jit.py, tests/errors/launch.
 from __future__ import annotations
 
 import inspect
-import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from tilewright.computed import computed
-from tilewright.diagnostics import cut_own_frames
+from tilewright.diagnostics import cut_own_frames, shows_users_frames
 from tilewright.frontend.dependencies import dependencies
 from tilewright.language.function import Name, ParamKind, SourceFunction
 from tilewright.language.options import Options, Signature
 from tilewright.locks import NO_FORK, ForkSafeLock
 from tilewright.runtime import knobs
 from tilewright.runtime.arguments import CPU
-from tilewright.runtime.build import Build
+from tilewright.runtime.async_compile import AsyncCompileMode, FutureKernel, active_mode
+from tilewright.runtime.build import Build, stage_writer
 from tilewright.runtime.described import DescribedFunction
 from tilewright.runtime.devices import DEVICES
 from tilewright.runtime.grid import Grid, normalise
@@ -39,6 +38,7 @@ from tilewright.runtime.specialize import Specializer, Split, typed
 
 if TYPE_CHECKING:
     from tilewright.interpret.eager_run import EagerProgram
+    from tilewright.runtime.checked import CheckedKernel
     from tilewright.runtime.native_launch import NativeLauncher
 
 
@@ -88,8 +88,10 @@ class JITFunction(DescribedFunction, KernelInterface):
         """What belongs to this process."""
         self._settings = knobs.snapshot()
         self._entries: dict[Any, Entry] = {}
+        self._checked: dict[Any, CheckedKernel] = {}
         self._lock = ForkSafeLock()
         self._native: NativeLauncher | None = None
+        self._retired: list[NativeLauncher] = []    # what `kernel[grid]` gave before goes to them still
         self._is_used_again = False
         self._is_read = graph_test()        # asked at every launch; it seldom changes, since Dynamo guards it
         self.pre_run_hooks: list[Callable[..., Any]] = []
@@ -120,21 +122,27 @@ class JITFunction(DescribedFunction, KernelInterface):
             cut_own_frames(error)
             raise
 
-    def warmup(self, *args: Any, grid: Any = None, **kwargs: Any) -> CompiledKernel | InterpretedKernel | None:
-        """Compile for these arguments and launch nothing; dtypes (torch's, NumPy's, tl's) stand for tensors."""
+    def warmup(self, *args: Any, grid: Any = None, **kwargs: Any) -> Any:
+        """Compile for these arguments and launch nothing; dtypes (torch's, NumPy's, tl's) stand for tensors.
+
+        What comes can be asked for resources and launched; inside of an `AsyncCompileMode` it is a `FutureKernel`.
+        """
         try:
             return self._warmed_up(args, kwargs)
         except BaseException as error:
             cut_own_frames(error)
             raise
 
-    def _warmed_up(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> CompiledKernel | InterpretedKernel | None:
+    def _warmed_up(self, args: Sequence[Any],
+                   kwargs: Mapping[str, Any]) -> CompiledKernel | InterpretedKernel | FutureKernel | None:
         values, given = self.bind(args, kwargs)
         split = self.specializer.split(values, mock=True)
         if self.interprets():
             return InterpretedKernel(self.__name__, lambda g, a: self._launch(g, -1, a, given), self.options(given))
         device = device_of(self.__name__, self.slot_names(split), split.pointers)
-        return self._compiled(values, given, split, device, warmup=True)
+        mode = active_mode.get()
+        return (self._compiled(values, given, split, device, warmup=True) if mode is None else
+                self._submitted(mode, values, given, split, device))
 
     def launch_slowly(self, grid: Any, key: int, /, *args: Any, **kwargs: Any) -> CompiledKernel | None:
         """Launch in Python; what native code needs to do it itself is noted.  `key`: see `native_launch`, or -1."""
@@ -177,7 +185,7 @@ class JITFunction(DescribedFunction, KernelInterface):
             return kernel
         kernel.launch(sizes, split.slots, split.pointers)
         if kernel.record and not self.pre_run_hooks and not knobs.overrides():
-            self._learn(native_key, args, kwargs, values, given, split, kernel)
+            self._learn(grid, native_key, args, kwargs, values, given, split, kernel)
         return kernel
 
     def _told_of_launch(self, kernel: CompiledKernel, grid: Grid, values: Sequence[Any]) -> LazyDict:
@@ -191,10 +199,11 @@ class JITFunction(DescribedFunction, KernelInterface):
         self.pre_run_hooks.append(hook)
         if self._native is not None:
             HOOKS.forget(self._native)
+            self._retired.append(self._native)
             self._native, self._bind = None, _bind_in_python
 
-    def _learn(self, native_key: int, args: Sequence[Any], kwargs: Mapping[str, Any], values: Sequence[Any],
-               given: Mapping[str, Any], split: Split, kernel: CompiledKernel) -> None:
+    def _learn(self, grid: Any, native_key: int, args: Sequence[Any], kwargs: Mapping[str, Any],
+               values: Sequence[Any], given: Mapping[str, Any], split: Split, kernel: CompiledKernel) -> None:
         """After a launch: let native code do the next one like it."""
         with self._lock:
             if self._native is None:
@@ -203,6 +212,7 @@ class JITFunction(DescribedFunction, KernelInterface):
                 self._is_used_again = True
             if self._native is None:
                 return
+            self._native.learn_grid(grid)
             names = tuple(kwargs)
             if native_key <= 0:
                 self._native.learn_shape(len(args), names)
@@ -312,6 +322,37 @@ class JITFunction(DescribedFunction, KernelInterface):
         HOOKS.after_compiling(told)
         return kernel
 
+    def _submitted(self, mode: AsyncCompileMode, values: Sequence[Any], given: Mapping[str, Any], split: Split,
+                   device: str) -> CompiledKernel | FutureKernel | None:
+        """The same in the executor of `mode`, unless the kernel is there already.  Nothing is locked meanwhile, so that
+        several specialisations are made at once; what is made twice is kept once."""
+        key = self._key(split, given, device)
+        known = self._entries.get(key)
+        if known is not None and not known.guards.hold():
+            known = None
+        kernel = known and known.kernels.get(facts_of(split.pointers, known.written))
+        if kernel:
+            return kernel
+        told = self._told(split, values, given, device, True)
+        if HOOKS.before_compiling(told):
+            return None
+        entries: list[Entry] = []
+
+        def make() -> CompiledKernel:
+            entry = known or self._new_entry(values, given, split, device)
+            entries.append(entry)
+            return self._made(entry, facts_of(split.pointers, entry.written), values, split, device)
+
+        def keep(made: CompiledKernel) -> None:
+            with self._lock:
+                entry = self._entries.get(key)
+                if entry is None or not entry.guards.hold():
+                    entry = self._entries[key] = entries[0]
+                entry.kernels.setdefault(made.facts, made)
+            HOOKS.after_compiling(told)
+
+        return mode.submit((self, key, tuple((p.low, p.high) for _, p in split.pointers)), make, keep)
+
     def _told(self, split: Split, values: Sequence[Any], given: Mapping[str, Any], device: str,
               warmup: bool) -> Mapping[str, Any]:
         """What the hooks of the compiler are told of a compilation."""
@@ -349,30 +390,35 @@ class JITFunction(DescribedFunction, KernelInterface):
             entry = self._entries.get(key)
             if entry is not None and entry.guards.hold():
                 return entry
-            settings = self.settings()
-            signature = self.specializer.signature(split.atoms, values, False, False)
-            target = DEVICES.target(device, settings)
-            build = Build(self, signature, self.options(given), dependencies(self, values), target,
-                          DEVICES.store(settings), lambda: DEVICES.compiler_key(settings, target.name),
-                          reads=not settings["always_compile"], check=settings["verify"],
-                          inspection=HOOKS.inspection())
-            entry = self._entries[key] = Entry(build)
-            names = self.specializer.slot_names(split.atoms)
-            self.found_written.update(names[slot] for slot in entry.written.params)
+            entry = self._entries[key] = self._new_entry(values, given, split, device)
             return entry
+
+    def _new_entry(self, values: Sequence[Any], given: Mapping[str, Any], split: Split, device: str) -> Entry:
+        settings = self.settings()
+        signature = self.specializer.signature(split.atoms, values, False, False)
+        target = DEVICES.target(device, settings)
+        build = Build(self, signature, self.options(given), dependencies(self, values), target,
+                      DEVICES.store(settings), lambda: DEVICES.compiler_key(settings, target.name),
+                      reads=not settings["always_compile"], check=settings["verify"],
+                      inspection=HOOKS.inspection())
+        entry = Entry(build)
+        names = self.specializer.slot_names(split.atoms)
+        self.found_written.update(names[slot] for slot in entry.written.params)
+        return entry
 
     def _finished(self, entry: Entry, facts: Facts, values: Sequence[Any], split: Split,
                   device: str) -> CompiledKernel:
         with self._lock:
-            if facts in entry.kernels:
-                return entry.kernels[facts]
-            build = entry.build
-            code = build.code(*facts, dump=self._dump(self.settings()))
-            with HOOKS.loading(code.name, code.binary):
-                kernel = CompiledKernel(code, build.target, build.options, self.specializer, split.atoms, facts,
-                                        entry.written, self._kernel_name(split, values), device)
-            entry.kernels[facts] = kernel
-            return kernel
+            if facts not in entry.kernels:
+                entry.kernels[facts] = self._made(entry, facts, values, split, device)
+            return entry.kernels[facts]
+
+    def _made(self, entry: Entry, facts: Facts, values: Sequence[Any], split: Split, device: str) -> CompiledKernel:
+        build = entry.build
+        code = build.code(*facts, dump=stage_writer(self.__name__, self.settings()))
+        with HOOKS.loading(code.name, code.binary):
+            return CompiledKernel(code, build.target, build.options, self.specializer, split.atoms, facts,
+                                  entry.written, self._kernel_name(split, values), device)
 
     def _kernel_name(self, split: Split, values: Sequence[Any]) -> str:
         if self._repr is None:
@@ -381,19 +427,6 @@ class JITFunction(DescribedFunction, KernelInterface):
                      zip(self.specializer.rules, split.atoms, values, strict=True) if atom[0] == "="}
         signature = self.specializer.signature(split.atoms, values, False, False)
         return str(self._repr(Specialization(self.__name__, constants, signature)))
-
-    def _dump(self, settings: Mapping[str, Any]) -> Callable[[str, str], None] | None:
-        """A writer of stages under the directory of the knob `dump_dir`, when the knob `dump` is on."""
-        if not settings["dump"]:
-            return None
-        folder = Path(settings["dump_dir"]) / self.__name__
-        folder.mkdir(parents=True, exist_ok=True)
-        count = itertools.count()
-
-        def write(stage: str, text: str) -> None:
-            (folder / f"{next(count):02}-{stage}.txt").write_text(text)
-
-        return write
 
     # -- the eager engine --------------------------------------------------------------------------------------------
 
@@ -406,6 +439,16 @@ class JITFunction(DescribedFunction, KernelInterface):
         """Whether a launch that does not say `check=` runs in checked mode now."""
         overridden = knobs.overrides()
         return bool(overridden["check"] if "check" in overridden else self._settings["check"])
+
+    def checked_kernel(self, values: Sequence[Any], given: Mapping[str, Any], split: Split) -> CheckedKernel:
+        """What checked mode runs for these arguments, made now if there is none."""
+        key = self._key(split, given, CPU)
+        known = self._checked.get(key)
+        if known is None or not known.guards.hold():
+            with NO_FORK:
+                from tilewright.runtime.checked import CheckedKernel
+            known = self._checked[key] = CheckedKernel(self, values, given, split)
+        return known
 
     def _on_host(self, split: Split, device: str) -> AbstractContextManager[Split]:
         """The same launch in the CPU's memory."""
@@ -481,8 +524,8 @@ class JITFunction(DescribedFunction, KernelInterface):
 
         Python pickles a function by its name, under which there is the kernel: so torch takes `fn` out before.
         """
-        of_this_process = {"_settings", "_entries", "_lock", "_native", "_is_used_again", "_is_read", "_bind",
-                           "pre_run_hooks", "specializer", "_eager", "_parsed"}
+        of_this_process = {"_settings", "_entries", "_checked", "_lock", "_native", "_retired", "_is_used_again",
+                           "_is_read", "_bind", "pre_run_hooks", "specializer", "_eager", "_parsed"}
         known = {"params": self.params, "arg_names": self.arg_names, "_src": self.src} if self.fn is not None else {}
         return {name: value for name, value in {**self.__dict__, **known}.items() if name not in of_this_process}
 
@@ -536,6 +579,7 @@ def jit(*, version: object = ..., repr: Callable[[Specialization], str] | None =
         launch_metadata: Callable[..., Any] | None = ..., do_not_specialize: Iterable[Name] | None = ...,
         do_not_specialize_on_alignment: Iterable[Name] | None = ..., debug: bool | None = ...,
         noinline: bool | None = ..., source: str | None = ...) -> Callable[[Callable[..., Any]], JITFunction]: ...
+@shows_users_frames
 def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Make a Python function a kernel: `@jit` or `@jit(do_not_specialize=["n"])`.
 
@@ -545,5 +589,5 @@ def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
     made by `exec`.
     """
     if fn is None:
-        return lambda function: jit(function, **options)
+        return shows_users_frames(lambda function: jit(function, **options))
     return JITFunction(fn.fn if isinstance(fn, SourceFunction) else fn, **options)

@@ -8,7 +8,7 @@ Tests: tests/runtime/test_launch.py.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, KeysView, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, NoReturn
 
@@ -212,6 +212,13 @@ class Stages(Mapping[str, str | bytes]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+    def keys(self) -> KeysView[str]:
+        """The names; they print as those of a dict."""
+        return dict.fromkeys(self).keys()
+
+    def __repr__(self) -> str:
+        return f"<stages of {self._code.name}: {', '.join(self)}>"
 
 
 class CompiledKernel(KernelResources):

@@ -14,12 +14,14 @@ import ctypes
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tilewright.frontend.dependencies import Dependencies
 from tilewright.language.function import Param, ParamKind
+from tilewright.runtime.grid_reads import names_read
 from tilewright.runtime.specialize import Rule
-from tilewright.targets.cpu.host.records import WORD, Bound, Launcher, Shape, Spec, Tag
+from tilewright.targets.cpu.host.records import WORD, Bound, GridReads, Launcher, Shape, Spec, Tag
 from tilewright.targets.cpu.host.records import Rule as RuleBits
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 MOST_SPECS = 16
 # Ways to call; programs have few.
 MOST_SHAPES = 32
+# Codes of grid functions; programs have few at a kernel.  None is ever forgotten, since a call may be in one.
+MOST_GRIDS = 16
 
 Words = ctypes.Array[ctypes.c_int64]
 
@@ -60,6 +64,7 @@ class NativeLauncher:
         self._shapes: dict[tuple[int, tuple[str, ...]], tuple[Words, Any]] = {}
         self._options: dict[tuple[str, ...], int] = {}
         self._specs: dict[bytes, Learned] = {}
+        self._grids: dict[int, tuple[Words, CodeType]] = {}
         self._keeps = (slow, _fail, overrides, nothing)
         self._nothing = nothing
         self._name_words = words([id(name) for name in self._names])
@@ -70,7 +75,7 @@ class NativeLauncher:
                 (Launcher.NOTHING, id(nothing)), (Launcher.NAMES, ctypes.addressof(self._name_words)),
                 (Launcher.PARAMS, len(params)),
                 (Launcher.RULES, ctypes.addressof(self._rules)), (Launcher.TYPES, launchers.types),
-                (Launcher.META_VALUES, ctypes.addressof(self._meta_values)),
+                (Launcher.META_VALUES, ctypes.addressof(self._meta_values)), (Launcher.ASKS, 1),
                 (Launcher.BOUND_TYPE, id(launchers.bound_type))):
             self._state[offset // WORD] = value
         self.bind = launchers.bind(ctypes.addressof(self._state))
@@ -83,9 +88,10 @@ class NativeLauncher:
                 ctypes.pythonapi.Py_DecRef(ctypes.c_void_p(grid))
             ctypes.pythonapi.PyObject_Free(ctypes.c_void_p(spare))
             ctypes.pythonapi.Py_DecRef(ctypes.py_object(self._launchers.bound_type))
-        meta = self._state[Launcher.META // WORD]
-        if meta:
-            ctypes.pythonapi.Py_DecRef(ctypes.c_void_p(meta))
+        for record, word in ((self._state, Launcher.META), *((r, GridReads.META) for r, _ in self._grids.values())):
+            meta = record[word // WORD]
+            if meta:
+                ctypes.pythonapi.Py_DecRef(ctypes.c_void_p(meta))
 
     def pause(self, paused: bool) -> None:
         """Leave every launch to Python, or end that: native code launches only where no knob is overridden."""
@@ -107,6 +113,21 @@ class NativeLauncher:
                         number, len(sources), *sources])
         self._shapes[positional, names] = (record, names)
         self._state[Launcher.SHAPES // WORD] = ctypes.addressof(record)
+
+    def learn_grid(self, grid: Any) -> None:
+        """Know what this grid reads of the arguments, if it is a function."""
+        if type(grid) is not FunctionType or id(grid.__code__) in self._grids or len(self._grids) >= MOST_GRIDS:
+            return
+        code = grid.__code__
+        read = names_read(code)
+        items = None
+        if read is not None and all(name in self._names for name in read):      # else it has to get its KeyError
+            items = [word for name in read for word in (self._names.index(name), 0)]
+        count = -1 if items is None else len(items) // 2
+        record = words([self._state[Launcher.GRIDS // WORD], id(code), 0, 0, count, *(items or ())])
+        self._grids[id(code)] = (record, code)
+        self._state[Launcher.GRIDS // WORD] = ctypes.addressof(record)
+        self._state[Launcher.ASKS // WORD] = len(self._grids) < MOST_GRIDS
 
     def _source(self, param: Param, positional: int, names: tuple[str, ...]) -> int:
         if param.index < positional:

@@ -22,6 +22,7 @@ from tilewright.ir import fp
 from tilewright.language.constexpr import constexpr
 from tilewright.language.function import ConstexprFunction, Param, SourceFunction
 from tilewright.language.options import Arg, ConstantArg, RuntimeArg, Signature, TupleArg
+from tilewright.language.structures import part_name
 from tilewright.language.types import dtype, parse_type, pointer_type
 from tilewright.runtime.arguments import CPU, ELEMENTS, MockTensor, Pointer, Readers, element_of_dtype
 from tilewright.runtime.descriptor import TensorDescriptor, class_of, parts_of
@@ -196,7 +197,7 @@ class Specializer:
         return Signature(args, disjoint, wide)
 
     def slot_names(self, atoms: Sequence[Atom]) -> list[str]:
-        """The parameter that each slot belongs to; elements of tuples are `name[0]`."""
+        """The parameter that each slot belongs to; elements of tuples are `name[0]`, a descriptor's base is `name`."""
         names: list[str] = []
         for rule, atom in zip(self.rules, atoms, strict=True):
             _add_slot_names(rule.name, atom, names)
@@ -208,7 +209,7 @@ def _add_slot_names(name: str, atom: Atom, names: list[str]) -> None:
         names.append(name)
     elif atom[0] == "tuple":
         for index, item in enumerate(atom[2:]):
-            _add_slot_names(f"{name}[{index}]", item, names)
+            _add_slot_names(part_name(name, atom[1], index), item, names)
 
 
 def _arg(atom: Atom, value: Any) -> Arg:

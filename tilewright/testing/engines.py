@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tilewright.compile import lower
 from tilewright.interpret import batched
 from tilewright.interpret.memory import Memory
+from tilewright.lowering import lower
 from tilewright.passes import standard
 from tilewright.passes.manager import run_passes
 from tilewright.runtime import knobs

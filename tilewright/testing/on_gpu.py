@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from tilewright.compile import finish, lower
+from tilewright.lowering import finish, lower
 from tilewright.runtime import knobs
 from tilewright.runtime.arguments import Pointer
 from tilewright.runtime.devices import DEVICES

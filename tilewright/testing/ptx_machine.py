@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.compile import finish, lower
 from tilewright.diagnostics import BadAccess, KernelAssertionError, Location, OutOfBoundsError, render
 from tilewright.ir.types import Scalar
+from tilewright.lowering import finish, lower
 from tilewright.runtime.arguments import Pointer
 from tilewright.runtime.grid import normalise
 from tilewright.runtime.jit import JITFunction
@@ -25,11 +25,16 @@ from tilewright.runtime.launch import check_on_host, check_writable, facts_of
 from tilewright.targets.base import CodeObject
 from tilewright.targets.nvidia import NvidiaTarget
 from tilewright.targets.nvidia import ptx as machine
+from tilewright.targets.nvidia.driver.launch_code import blocks_along_x
 from tilewright.targets.nvidia.ptx.buffers import byte_bounds
+from tilewright.targets.nvidia.tensor_maps import all_resolved
 
 TARGET = NvidiaTarget(90, assemble=False)
 _STATUS_WORDS = 4
+_BLOCKS = 2         # of a kernel that loops over programs: so many are supposed to run at once
 _WORD = 4
+_MAP_TYPES = {"UINT8": 0, "UINT16": 1, "UINT32": 2, "UINT64": 4, "FLOAT16": 6, "FLOAT32": 7, "FLOAT64": 9,
+              "BFLOAT16": 10}       # PTX ISA 9.7.9.26, tensormap.replace .elemtype
 _POINTER = 8        # bytes
 _ELEMENT = re.compile(r"ptr<(?:const )?(\w+)>")
 _OUTSIDE = re.compile(r"a (\w+) of \d+ bytes at byte (-?\d+) of the array of \w+_param_(\d+), which has (\d+) bytes")
@@ -52,6 +57,8 @@ def run(kernel: JITFunction, grid: Any, args: Sequence[Any], kwargs: Mapping[str
     code = finish(lowered.with_facts(facts.disjoint, facts.wide), target)
     pointers = dict(split.pointers)
     patterns = [_pointer(pointers[k]) if k in pointers else pattern for k, pattern in enumerate(split.slots)]
+    if all_resolved(code.metadata["tensor_maps"], split.slots) is None:
+        code = target.without_maps(code)
     launch(code, sizes, patterns, write, seed)
     return code
 
@@ -78,17 +85,31 @@ def _in_whole_words(argument: Any) -> Any:
 
 def launch(code: CodeObject, grid: Sequence[int], arguments: Sequence[Any],
            write: Callable[[str], object] | None = None, seed: int = 0) -> machine.Result:
-    """Run compiled code; arguments are arrays, machine pointers, or the bits of numbers."""
-    facts = code.metadata
+    """Run compiled code; arguments are arrays, machine pointers, or the bits of numbers.
+
+    ValueError if it needs a tensor map that the hardware does not take.
+    """
+    facts, maps = code.metadata, _maps(code, arguments)
     if facts["whole_words"]:
         arguments = [_in_whole_words(a) for a in arguments]
     given = [a if not isinstance(a, int) else a & ((1 << 8 * p["bytes"]) - 1)
              for a, p in zip(arguments, facts["params"], strict=True)]
     status = np.zeros(_STATUS_WORDS, np.int64)
-    hidden: list[Any] = [status for name in facts["hidden"] if name == "status"]
+    known: dict[str, Any] = {"status": status, "programs": grid[0]}
+    hidden = [known[name] for name in facts["hidden"]]
+    blocks = blocks_along_x(_BLOCKS if "programs" in facts["hidden"] else 0, grid)
+
+    def run_blocks(number: int) -> machine.Result:
+        return machine.run(code.texts["ptx"], facts["entry"], (number, *grid[1:]), facts["threads"],
+                           [*given, *hidden, *maps], shared_bytes=facts["shared"], seed=seed)
+
     try:
-        result = machine.run(code.texts["ptx"], facts["entry"], grid, facts["threads"], [*given, *hidden],
-                             shared_bytes=facts["shared"], seed=seed)
+        try:
+            result = run_blocks(blocks)
+        except machine.Fault:
+            if blocks == grid[0]:
+                raise
+            result = run_blocks(grid[0])        # then a fault tells which program it was
     except machine.Fault as fault:
         raise _out_of_bounds(fault, facts) or fault from None
     (sys.stdout.write if write is None else write)(result.printed)
@@ -98,6 +119,19 @@ def launch(code: CodeObject, grid: Sequence[int], arguments: Sequence[Any],
         message = f"device assertion failed in program {program}: {failed['message']}"
         raise KernelAssertionError(render(message, location_of(failed["location"])))
     return result
+
+
+def _maps(code: CodeObject, arguments: Sequence[Any]) -> list[machine.TensorMap]:
+    """The tensor maps of a launch."""
+    described = code.metadata["tensor_maps"]
+    memory = [machine.Pointer(a) if isinstance(a, np.ndarray) else a for a in arguments]
+    slots = [a.array.ctypes.data + a.offset if isinstance(a, machine.Pointer) else a for a in memory]
+    found = all_resolved(described, slots)
+    if found is None:
+        raise ValueError(f"{code.name} copies blocks of arrays that have no tensor map")
+    return [machine.TensorMap(memory[d["base"]].array, m.box, m.swizzle, _MAP_TYPES[m.data_type], m.nan, m.sizes,
+                              (*m.strides, m.item_bytes), memory[d["base"]].offset)
+            for d, m in zip(described, found, strict=True)]
 
 
 def _out_of_bounds(fault: machine.Fault, facts: Mapping[str, Any]) -> OutOfBoundsError | None:

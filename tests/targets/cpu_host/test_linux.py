@@ -64,6 +64,20 @@ def test_no_threads_for_one_thread_or_small_work(counting):
     assert threads_of_process() <= before and (counts == 2).all()      # an older thread may have ended meanwhile
 
 
+def test_small_launches_that_follow_each_other_get_help(counting):
+    """Once two of them took more than half of what is worth it, one right after the other."""
+    host = make("linux", 2)
+    loaded = host.load(counting)
+    pool = (ctypes.c_int64 * (Pool.SIZE // 8)).from_address(host.pool)
+    started = ctypes.c_int32.from_address(host.pool + Pool.STARTED)
+    counts, pool[Pool.WORTH // 8] = np.zeros(400, np.int32), 10**16
+    deadline = time.monotonic() + 30
+    while not started.value:
+        assert time.monotonic() < deadline and (counts == counts[0]).all()
+        loaded.launch((400, 1, 1), (counts.ctypes.data, 20, 0))
+        pool[Pool.WORTH // 8] = int(loaded.ns_per_program * 400 * 1.8)
+
+
 def test_a_forked_process_leaves_the_pool_alone(counting):
     """The memory of a pool is not shared over a fork: what the child forgets and starts is its own."""
     host = make("linux", 2)

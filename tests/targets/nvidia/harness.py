@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from tilewright.compile import lower
 from tilewright.interpret import batched
 from tilewright.interpret.memory import Memory
 from tilewright.ir.node import Module
 from tilewright.language.options import Options
+from tilewright.lowering import finish, lower
 from tilewright.passes import run_passes, standard
+from tilewright.runtime.launch import facts_of
 from tilewright.targets.base import CodeObject
 from tilewright.targets.nvidia import NvidiaTarget
 from tilewright.targets.nvidia.capability import capability
@@ -30,6 +31,14 @@ def tile_ir(kernel: Any, *args: Any, disjoint: bool = True, wide: bool = False, 
     signature = kernel.specializer.signature(split.atoms, values, disjoint, wide)
     module = lower(kernel, signature, kernel.options(given)).with_facts(disjoint, wide).module
     return run_passes(module, standard())
+
+
+def launch_code(kernel: Any, args: Sequence[Any], constants: Mapping[str, Any], target: NvidiaTarget) -> CodeObject:
+    """What a launch with these arguments compiles for `target`, with the facts that hold for them."""
+    values, given = kernel.bind(args, constants)
+    split = kernel.specializer.split(values)
+    lowered = lower(kernel, kernel.specializer.signature(split.atoms, values, False, False), kernel.options(given))
+    return finish(lowered.with_facts(*facts_of(split.pointers, lowered.written)), target)
 
 
 def laid_out(module: Module, num_warps: int = 4) -> Module:

@@ -52,3 +52,81 @@ def test_remainders_that_may_be_negative(start):
     i = np.int32(start) + np.arange(count, dtype=np.int32)
     np.testing.assert_array_equal(out, x[n + np.fmod(i, n)])
     assert "ld.global.nc.v4" in ran.texts["ptx"]
+
+
+# --- elements in a loop
+
+
+@triton.jit
+def wrapped_rows(x, out, start, n, rows, limit, R: tl.constexpr, C: tl.constexpr, OTHER: tl.constexpr):
+    """Columns modulo n, of rows within a mask; where that does not hold OTHER, if there is one."""
+    row, column = tl.arange(0, R)[:, None], (start + tl.arange(0, C))[None, :]
+    mask = (row < rows) & (column < limit)
+    place = x + row * 2 * n + n + column % n
+    value = tl.load(place, mask=mask, other=OTHER) if OTHER is not None else tl.load(place, mask=mask)
+    tl.store(out + row * C + tl.arange(0, C)[None, :], value)
+
+
+@triton.jit
+def store_wrapped(x, out, start, n, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out + n + (start + i) % n, tl.load(x + i, mask=i < n, other=3), mask=i < n)
+
+
+def in_a_loop(ptx):
+    return 'pragma "nounroll"' in ptx
+
+
+@pytest.mark.parametrize("start", [0, -16, -37, 5])
+@pytest.mark.parametrize("dtype, other", [(np.float32, -1.0), (np.float16, None), (np.int8, 7), (np.int64, 2),
+                                          (bool, None)])
+def test_many_remainders_that_may_be_negative(start, dtype, other):
+    n, rows, R, C, limit = 48, 14, 16, 256, 192 if start % 16 == 0 else 190
+    x = np.random.default_rng(1).integers(-100, 100, (R, 2 * n)).astype(dtype)
+    out = np.zeros((R, C), dtype)
+    ran = ptx_machine.run(wrapped_rows, (1,), (x, out, start, n, rows, limit), {"R": R, "C": C, "OTHER": other})
+    column = start + np.arange(C)
+    want = np.where((np.arange(R) < rows)[:, None] & (column < limit), x[:, n + np.fmod(column, n)],
+                    np.array(other or 0, dtype))
+    np.testing.assert_array_equal(out, want)
+    assert in_a_loop(ran.texts["ptx"])
+
+
+@pytest.mark.parametrize("start", [0, -16, -37, -4096])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8])
+def test_many_stores_at_remainders_that_may_be_negative(start, dtype):
+    n, N = 4112, 4096
+    x = np.random.default_rng(1).integers(-100, 100, N).astype(dtype)
+    out, want = np.zeros(2 * n, dtype), np.zeros(2 * n, dtype)
+    ran = ptx_machine.run(store_wrapped, (1,), (x, out, start, n), {"N": N})
+    want[n + np.fmod(start + np.arange(N), n)] = x
+    np.testing.assert_array_equal(out, want)
+    assert in_a_loop(ran.texts["ptx"])
+
+
+@pytest.mark.parametrize("columns, offset", [(4001, 0), (4000, 1), (4096, 3), (4000, 0), (3, 0)])
+def test_long_rows_of_any_length_and_alignment(columns, offset):
+    rows = 2
+    data = np.random.default_rng(0).standard_normal(rows * columns + offset).astype(np.float32)
+    out = np.full(rows * columns + 2 * offset, 7, np.float32)
+    x, target = data[offset:], out[offset:offset + rows * columns]
+    ran = ptx_machine.run(copy_rows, (rows,), (x, target, columns, columns, columns), {"BLOCK": 4096})
+    np.testing.assert_array_equal(target, x)
+    assert (out[:offset] == 7).all() and (out[offset + rows * columns:] == 7).all()
+    sure = columns % 16 == 0 and not offset
+    assert in_a_loop(ran.texts["ptx"]) == (not sure)
+
+
+def test_a_loop_over_a_tile_with_padding():
+    rows, columns, n = 3, 1500, 1511
+    x = np.arange(rows * n, dtype=np.float32).reshape(rows, n)
+    out = np.zeros((rows, columns), np.float32)
+
+    @triton.jit
+    def copy(x, out, x_stride, out_stride, R: tl.constexpr, C: tl.constexpr):
+        row, i = tl.arange(0, R)[:, None], tl.arange(0, C)[None, :]
+        tl.store(out + row * out_stride + i, tl.load(x + row * x_stride + i))
+
+    ran = ptx_machine.run(copy, (1,), (x, out, n, columns), {"R": rows, "C": columns})
+    np.testing.assert_array_equal(out, x[:, :columns])
+    assert in_a_loop(ran.texts["ptx"])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.compile import finish, lower
+from tilewright.lowering import finish, lower
 from tilewright.runtime.jit import JITFunction
 from tilewright.targets.nvidia import NvidiaTarget
 from tilewright.targets.nvidia.assemble import find_assembler

@@ -99,6 +99,14 @@ def instructions(ptx):
     return Counter(m[1] for m in re.finditer(r"^\s*(?:@!?%?\w+\s+)?([a-z][\w.:]*)[\s;]", ptx, re.MULTILINE))
 
 
+def blocks_with_local_memory(ptx):
+    """The basic blocks that use local memory: but for loops over registers, and the blocks right before and behind."""
+    blocks = re.split(r"^\$L__\w+:.*$|\sbra[.\w]*\s.*;$", ptx, flags=re.MULTILINE)
+    loops = [k for k, block in enumerate(blocks) if 'pragma "nounroll"' in block]
+    return [block for k, block in enumerate(blocks)
+            if re.search(r"\b(ld|st)\.local", block) and not any(abs(k - at) <= 1 for at in loops)]
+
+
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 @pytest.mark.parametrize("golden", TABLE, ids=lambda g: f"{g.kernel}-{g.types[0][1:]}-{g.types[-1]}")
 def test_instructions(golden, arch):
@@ -108,13 +116,21 @@ def test_instructions(golden, arch):
     found = instructions(kernel.asm["ptx"])
     for name, least in golden.must.items():
         assert sum(n for text, n in found.items() if text.startswith(name)) >= least, (name, found)
-    for name in (*golden.never, "ld.local", "st.local"):
+    for name in golden.never:
         assert not [text for text in found if text.startswith(name)], name
+    assert not blocks_with_local_memory(kernel.asm["ptx"])
     if find_assembler() is not None:
         assert kernel.asm["cubin"].startswith(b"\x7fELF")
         facts = [code.metadata for code in kernel.codes[:1]]
         assert all(f["advisories"] == [] for f in facts)
         assert all(f["spill_bytes"] == 0 for f in facts), facts
+
+
+def test_local_memory_is_found_outside_of_loops_over_registers():
+    loop = '$L__1:\n\t.pragma "nounroll";\n\tst.local.b32 [%r1], %r2;\n\t@%p1 bra \t$L__1;\n'
+    behind = "\tld.local.b32 %r1, [%r2];\n"
+    assert not blocks_with_local_memory(loop + behind)
+    assert blocks_with_local_memory(loop + "$L__2:\n\tret;\n$L__3:\n" + behind) == ["\n" + behind]
 
 
 def test_the_counter():

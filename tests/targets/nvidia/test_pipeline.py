@@ -176,3 +176,38 @@ def test_stages_are_as_many_as_fit():
         staged = NvidiaTarget(90, assemble=False).laid_out(module, Options(num_stages=8, num_warps=8))
     (first, *_) = (op for op in ops_in(staged.entry.body) if op.name == "shared_alloc")
     assert 2 <= first.attrs["count"] <= 3       # 64 KiB a stage, of 227
+
+
+@triton.jit
+def turned_matmul(a_ptr, b_ptr, c_ptr, N, K, start, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """Columns of b modulo N, from one that may be negative."""
+    m, n, k = tl.arange(0, BM), (start + tl.arange(0, BN)) % N, tl.arange(0, BK)
+    a = a_ptr + m[:, None] * K + k[None, :]
+    b = b_ptr + N + k[:, None] * 2 * N + n[None, :]
+    total = tl.zeros((BM, BN), tl.float32)
+    for step in range(tl.cdiv(K, BK)):
+        x = tl.load(a, mask=k[None, :] < K - step * BK, other=0.0)
+        y = tl.load(b, mask=k[:, None] < K - step * BK, other=0.0)
+        total = tl.dot(x, y, total)
+        a += BK
+        b += BK * 2 * N
+    tl.store(c_ptr + m[:, None] * BN + tl.arange(0, BN)[None, :], total)
+
+
+@pytest.mark.parametrize("start", [0, -16, -37])
+def test_copies_one_by_one_in_a_loop_where_dividends_are_negative(start):
+    N, K, BM, BN = 48, 160, 64, 64
+    a, b = numbers((BM, K), np.float16), numbers((K, 2 * N), np.float16, 1)
+    c = np.full((BM, BN), np.nan, np.float32)
+    constants = {"BM": BM, "BN": BN, "BK": 64, "num_stages": 3}
+    code = ptx_machine.run(turned_matmul, (1,), (a, b, c, N, K, start), constants)
+    want = a.astype(np.float64) @ b[:, N + np.fmod(start + np.arange(BN), N)].astype(np.float64)
+    np.testing.assert_allclose(c, want, rtol=0, atol=2e-3 * np.abs(want).max())
+    assert "cp.async.cg" in code.texts["ptx"] and 'pragma "nounroll"' in code.texts["ptx"]
+    assert ("xor.b64" in code.texts["ptx"]) == (start % 16 != 0)        # else the signs decide
+
+
+@pytest.mark.parametrize("K", [65, 130])
+def test_copies_of_rows_that_are_not_aligned_in_a_loop(K):
+    code = run_matmul(64, 80, K, tiles=(64, 64, 64), num_stages=3)
+    assert code.texts["ptx"].count('pragma "nounroll"') == 4       # of both operands, before the loop and in it

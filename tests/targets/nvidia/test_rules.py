@@ -5,7 +5,7 @@ from tilewright.targets.llvm import elementwise as shared
 from tilewright.targets.nvidia import special
 from tilewright.targets.nvidia.generate import HANDLERS, REFUSALS
 
-REMOVED = {"call"}      # by the pass `inline`
+REMOVED = {"call", "box"}      # by the passes `inline` and `copy_boxes`
 
 
 def without_a_rule():
@@ -33,5 +33,6 @@ def test_refusals_say_why():
 
 def test_rows_of_later_stages_do_not_stand_in_tile_ir():
     later = {"barrier", "convert", "shared_alloc", "shared_free", "async_copy", "async_commit", "async_wait",
-             "shared_load"}
+             "shared_load", "box_copy", "box_store", "proxy_fence", "mbarrier_alloc", "mbarrier_arrive",
+             "mbarrier_wait", "block_id", "num_blocks"}
     assert {name for name, row in TABLE.items() if not row.stages & Stage.TILE} == later

@@ -4,6 +4,7 @@ from tilewright.ir.ops import (
            arith,
            assembly,
            atomic,
+           boxes,
            cast,
            compare,
            control,
@@ -20,4 +21,5 @@ from tilewright.ir.ops.table import TABLE, Algebra, Call, Effect, Machine, OpRow
 TABLE.freeze()
 
 __all__ = ["TABLE", "Algebra", "Call", "Effect", "Machine", "OpRow", "Stage", "TypeRuleError", "arith", "assembly",
-           "atomic", "cast", "compare", "control", "debug", "math", "memory", "order", "reduce", "shape", "staging"]
+           "atomic", "boxes", "cast", "compare", "control", "debug", "math", "memory", "order", "reduce", "shape",
+           "staging"]

@@ -12,6 +12,7 @@ Tests: tests/targets/llvm/test_client.py, tests/targets/llvm/test_server.py.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import select
 import sys
@@ -37,6 +38,8 @@ from tilewright.targets.llvm.requests import (
 )
 
 _LOOK_AFTER_PARENT_S = 1.0
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3       # malloc.h
+_KEPT_BYTES, _LARGE_BYTES = 256 << 20, 32 << 20
 
 
 def serve(parent: int) -> None:
@@ -44,6 +47,7 @@ def serve(parent: int) -> None:
     requests, replies = os.dup(0), os.dup(1)
     os.dup2(2, 1)       # what prints to standard output must not get between the frames
     threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
+    _keep_memory()
     toolchain.tune()
     toolchain.warm_up()
     try:
@@ -51,6 +55,20 @@ def serve(parent: int) -> None:
             write_frame(replies, answer(fields))
     except OSError:     # the parent is gone
         return
+
+
+def _keep_memory() -> None:
+    """Let malloc keep what is freed for the next request, instead of giving it back to the system after each.
+
+    Getting it again is 800 page faults for the smallest kernel and 4,400 for a tiled product: 1.6 of nvJitLink's 9 ms
+    and 16 of its 350 (glibc, 2026-11-30).
+    """
+    try:
+        limit = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):        # not glibc
+        return
+    limit(_TRIM_THRESHOLD, _KEPT_BYTES)
+    limit(_MMAP_THRESHOLD, _LARGE_BYTES)
 
 
 def answer(fields: Sequence[bytes]) -> list[bytes]:

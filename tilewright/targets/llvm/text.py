@@ -46,6 +46,12 @@ class ModuleWriter:
         number = self._metadata.setdefault(text, len(self._metadata))
         return f"!{number}"
 
+    def never_unrolled(self) -> str:
+        """The name of a metadata node for one loop, which says that it stays a loop."""
+        hint, number = self.node('!{!"llvm.loop.unroll.disable"}'), len(self._metadata)
+        self._metadata[f"distinct !{{!{number}, {hint}}}"] = number
+        return f"!{number}"
+
     def named_metadata(self, name: str, nodes: Sequence[str]) -> None:
         """Define the list `!name` of the module."""
         self._named[name] = nodes
@@ -128,11 +134,13 @@ class FunctionWriter:
     def br(self, label: str) -> None:
         self._lines.append(f"  br label %{label}{self.mark}")
 
-    def cond_br(self, condition: Value, on_true: str, on_false: str, *, unlikely: bool = False) -> None:
-        """`unlikely`: the first way is hardly ever taken, and its code goes to the function's end."""
-        weights = ""
+    def cond_br(self, condition: Value, on_true: str, on_false: str, *, unlikely: bool = False,
+                mark: str = "") -> None:
+        """`unlikely`: the first way is hardly ever taken, and its code goes to the function's end; `mark` is metadata
+        of the branch, such as `, !llvm.loop !3`."""
+        weights = mark
         if unlikely:
-            weights = ", !prof " + self.module.metadata('!"branch_weights", i32 1, i32 1000000')
+            weights += ", !prof " + self.module.metadata('!"branch_weights", i32 1, i32 1000000')
         self._lines.append(f"  br i1 {condition.name}, label %{on_true}, label %{on_false}{weights}{self.mark}")
 
     def ret(self, value: Value | None = None) -> None:

@@ -13,11 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright.ir.layout_rules import layout_of
-from tilewright.ir.node import Op, Value
+from tilewright.ir.node import Op
 from tilewright.ir.ops.attributes import Cache, Eviction
-from tilewright.ir.ops.table import Effect
 from tilewright.ir.types import I1, Element, Pointer, Tile, element_of, shape_of
-from tilewright.ir.walk import ops_in
 from tilewright.layout import Layout
 from tilewright.layout.linear import REGISTER
 from tilewright.targets.llvm import convert
@@ -64,13 +62,16 @@ class Words:
         return f".v{self.number}" if self.number > 1 else ""
 
     def pack(self, kernel: Kernel, values: Sequence[LlvmValue]) -> list[LlvmValue]:
-        """Elements as words."""
+        """Elements as words; the words that they were taken from, where they are whole."""
         code = kernel.code
+        per_word = max(1, self.word_bytes // self.element.bytes)
+        known = [code.whole(values[i:i + per_word]) for i in range(0, len(values), per_word)]
+        if known and all(w is not None and w.type == self.word for w in known):
+            return [w for w in known if w is not None]
         memory = convert.memory_type(self.element)
         bits = [as_bits(kernel, v, memory) for v in values]
         if self.element.bytes == self.word_bytes:
             return [code.cast("zext", b, self.word) for b in bits]
-        per_word = self.word_bytes // self.element.bytes
         words = []
         for k in range(self.number):
             lanes = Type(bits[0].type.element, per_word)
@@ -91,7 +92,10 @@ class Words:
         found = []
         for w in words:
             whole = code.cast("trunc", w, Type(f"i{8 * self.word_bytes}"))
-            found += [from_bits(kernel, b, self.element) for b in self._pieces(code, whole, bits, per_word)]
+            pieces = [from_bits(kernel, b, self.element) for b in self._pieces(code, whole, bits, per_word)]
+            if self.element != I1:      # of which any byte but 0 is a true one
+                code.note_whole(pieces, w)
+            found += pieces
         return found
 
     def _pieces(self, code: Code, whole: LlvmValue, bits: Type, count: int) -> list[LlvmValue]:
@@ -158,9 +162,10 @@ def load(kernel: Kernel, op: Op) -> None:
     if not isinstance(op.result.type, Tile):
         kernel.bind(op.result, (_scalar(kernel, op),))
         return
-    tile, layout, mask, other = op.result.type, layout_of(op.result), op.operand("mask"), op.operand("other")
 
-    def read(by: Sequence[tuple[int, ...]]) -> list[LlvmValue]:
+    def read(op: Op, by: Sequence[tuple[int, ...]]) -> list[LlvmValue]:
+        tile, layout, mask, other = op.result.type, layout_of(op.result), op.operand("mask"), op.operand("other")
+        assert isinstance(tile, Tile)
         pointers = kernel.registers(op.operands[0])
         registers: list[LlvmValue] = [zero(convert.register_type(element_of(op.result.type)))] * layout.size(REGISTER)
         for group in by:
@@ -201,7 +206,7 @@ def read_elements(kernel: Kernel, op: Op, element: Element, pointer: LlvmValue, 
     if op.attrs.get("volatile") or cache is Cache.CV:
         name, how, hints = "ld", ".volatile", ""
     else:
-        name, how = ("ld.nc" if reads_only(kernel, op) else "ld"), ""
+        name, how = ("ld" if not reads_only(kernel, op) else "ld.nc.here" if op in kernel.ahead else "ld.nc"), ""
     found = kernel.code.machine(name, outputs, [pointer], guard=guard, initial=initial, how=how, space=".global",
                                 hints=hints, vector=words.vector, kind=words.kind)
     return words.unpack(kernel, found)
@@ -215,18 +220,6 @@ def reads_only(kernel: Kernel, op: Op) -> bool:
     return bases is not None and bases.isdisjoint(kernel.written)
 
 
-def written_bases(kernel: Kernel) -> frozenset[Value]:
-    """The parameters through which the kernel may write; all of them if it writes through a pointer of unknown base."""
-    found: set[Value] = set()
-    for op in ops_in(kernel.module.entry.body):
-        if op.row.effects & Effect.WRITES:
-            bases = kernel.alias.bases(op.operands[0])
-            if bases is None:
-                return frozenset(kernel.module.entry.params)
-            found |= bases
-    return frozenset(found)
-
-
 # --- stores
 
 
@@ -237,10 +230,12 @@ def store(kernel: Kernel, op: Op) -> None:
         guard = kernel.code.both(kernel.code.is_first_thread(), None if mask is None else kernel.scalar(mask))
         _write(kernel, op, kernel.scalar(pointer), [kernel.scalar(value)], guard)
         return
-    tile, layout = pointer.type, layout_of(pointer)
-    owner = kernel.code.thread_flag(dict(layout.free()))
 
-    def write(by: Sequence[tuple[int, ...]]) -> list[LlvmValue]:
+    def write(op: Op, by: Sequence[tuple[int, ...]]) -> list[LlvmValue]:
+        pointer, value, mask = op.operands[0], op.operands[1], op.operand("mask")
+        tile, layout = pointer.type, layout_of(pointer)
+        assert isinstance(tile, Tile)
+        owner = kernel.code.thread_flag(dict(layout.free()))
         for group in by:
             if group[0] & layout.free()[REGISTER]:
                 continue

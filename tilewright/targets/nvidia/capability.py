@@ -43,6 +43,11 @@ class Capability:
         return self.number >= 90        # cp.async.bulk.tensor, PTX ISA 9.7.9.27
 
     @property
+    def tma_within_cta(self) -> bool:
+        """cp.async.bulk.tensor to shared::cta: the only form that GPUs without clusters have; older PTX lacks it."""
+        return self.number >= 100 and self.ptx >= 86        # PTX ISA 9.7.9.27
+
+    @property
     def wgmma(self) -> bool:
         return self.name == "90a"       # PTX ISA 9.7.15
 

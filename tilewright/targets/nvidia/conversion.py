@@ -169,7 +169,11 @@ def stored(kernel: Kernel, way: Plan, base: LlvmValue, registers: Registers, ele
     assert way.trip is not None
     if way.trip.spread is not None:
         registers = _moved(kernel, way.trip.spread, registers)
-    access = way.trip.store
+    write_registers(kernel, way.trip.store, base, registers, element)
+
+
+def write_registers(kernel: Kernel, access: Access, base: LlvmValue, registers: Registers, element: Element) -> None:
+    """Registers of a tile written to shared memory at `base`, without barriers."""
     guard = kernel.code.thread_flag({LANE: access.idle_lanes, WARP: access.idle_warps})
     words = _words(access, element)
     for step, address in zip(access.steps, _addresses(kernel, access, base, element), strict=True):
@@ -190,27 +194,42 @@ class Loads:
         self._words = _words(access, element)
         self._addresses = _addresses(kernel, access, base, element)
         self._step_of = {r: k for k, step in enumerate(access.steps) for r in step.registers}
-        self._loaded: dict[int, Mapping[int, LlvmValue]] = {}
+        self._loaded: dict[int, Sequence[LlvmValue]] = {}               # the words of each load
+        self._elements: dict[int, Mapping[int, LlvmValue]] = {}
 
     def with_register(self, register: int) -> Mapping[int, LlvmValue]:
         """What the load that brings `register` brings, by register."""
         at = self._step_of[self._access.copies[register]]
-        if at not in self._loaded:
-            self._loaded[at] = self._load(at)
-        found = self._loaded[at]
+        if at not in self._elements:
+            elements = self._words.unpack(self._kernel, self._load(at))
+            self._elements[at] = dict(zip(self._access.steps[at].registers, elements, strict=True))
+        found = self._elements[at]
         return {**found, register: found[self._access.copies[register]]}
+
+    def word(self, registers: Sequence[int]) -> LlvmValue | None:
+        """The loaded word that holds just these registers; None if there is no such word."""
+        mine = tuple(self._access.copies[r] for r in registers)
+        at = self._step_of[mine[0]]
+        held = self._access.steps[at].registers
+        first = held.index(mine[0])
+        if len(mine) * self._words.number != len(held) or first % len(mine) or held[first:first + len(mine)] != mine:
+            return None
+        return self._load(at)[first // len(mine)]
 
     def all_of(self, count: int) -> Callable[[], Registers]:
         """What gives all registers of the value, of which there are `count`."""
         return lambda: tuple(self.with_register(r)[r] for r in range(count))
 
-    def _load(self, at: int) -> Mapping[int, LlvmValue]:
+    def _load(self, at: int) -> Sequence[LlvmValue]:
+        if at not in self._loaded:
+            self._loaded[at] = self._written(at)
+        return self._loaded[at]
+
+    def _written(self, at: int) -> Sequence[LlvmValue]:
         access, words, code = self._access, self._words, self._kernel.code
         results = [words.word] * words.number
         if access.form is Form.VECTOR:
-            loaded = code.machine("ld", results, [self._addresses[at]], how="", space=".shared", hints="",
-                                  vector=words.vector, kind=words.kind)
-        else:
-            loaded = code.machine("ldmatrix", results, [self._addresses[at]], count=str(access.width),
-                                  trans=_MATRICES[access.form])
-        return dict(zip(access.steps[at].registers, words.unpack(self._kernel, loaded), strict=True))
+            return code.machine("ld", results, [self._addresses[at]], how="", space=".shared", hints="",
+                                vector=words.vector, kind=words.kind)
+        return code.machine("ldmatrix", results, [self._addresses[at]], count=str(access.width),
+                            trans=_MATRICES[access.form])

@@ -15,7 +15,7 @@ from tilewright.ir.node import Op, Value
 from tilewright.ir.types import Tile, element_of
 from tilewright.layout import Layout, f2
 from tilewright.layout.access import Form, best_access
-from tilewright.layout.linear import LANE, REGISTER, WARP
+from tilewright.layout.linear import LANE, REGISTER, TURN, WARP
 from tilewright.targets.llvm.types import I32, constant
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia.access import read_elements, shared_write
@@ -34,11 +34,11 @@ def buffer_bytes(op: Op) -> int:
 
 
 def shared_alloc(kernel: Kernel, op: Op) -> None:
-    kernel.bind(op.result, [kernel.shared.allocate(buffer_bytes(op))])
+    kernel.bind(op.result, [kernel.shared.allocate(buffer_bytes(op), op.attrs["align"])])
 
 
 def shared_free(kernel: Kernel, op: Op) -> None:
-    kernel.shared.free(buffer_bytes(kernel.ops[op.operands[0]]))
+    kernel.shared.free()
 
 
 def async_commit(kernel: Kernel, op: Op) -> None:
@@ -51,13 +51,12 @@ def async_wait(kernel: Kernel, op: Op) -> None:
 
 def async_copy(kernel: Kernel, op: Op) -> None:
     """Begin to copy a tile."""
-    pointer, address, guard = op.operands[:3]
-    layout, memory = layout_of(pointer), op.attrs["memory"]
-    places = _Places(kernel, layout, memory)
-    owner = kernel.code.thread_flag(dict(layout.free()))
-    base, here = kernel.scalar(address), kernel.code.both(owner, kernel.scalar(guard))
-
-    def copy(groups: Sequence[Group]) -> list[LlvmValue]:
+    def copy(op: Op, groups: Sequence[Group]) -> list[LlvmValue]:
+        pointer, address, guard = op.operands[:3]
+        layout, memory = layout_of(pointer), op.attrs["memory"]
+        places = _Places(kernel, layout, memory)
+        owner = kernel.code.thread_flag(dict(layout.free()))
+        base, here = kernel.scalar(address), kernel.code.both(owner, kernel.scalar(guard))
         size = memory.element.bytes * len(groups[0])
         for group in groups:
             if group[0] & layout.free()[REGISTER]:
@@ -100,6 +99,7 @@ class _Places:
         lanes = [f2.apply(self._inverse, b) * self._size for b in layout.bases(LANE)]
         warps = [f2.apply(self._inverse, b) * self._size for b in layout.bases(WARP)]
         self._bases = (*lanes, *(0,) * (LANE_BITS - len(lanes)), *warps)
+        self._turns = [f2.apply(self._inverse, b) * self._size for b in layout.bases(TURN)]
 
     def offset(self, register: int) -> int:
         """Of a register in the first thread, in elements."""
@@ -110,11 +110,13 @@ class _Places:
         first = self.offset(group[0])
         inside = len(group) * self._size - 1
         return (first % len(group) == 0 and [self.offset(r) for r in group] == list(range(first, first + len(group)))
-                and not any(b & inside for b in self._bases))
+                and not any(b & inside for b in (*self._bases, *self._turns)))
 
     def address(self, base: LlvmValue, register: int) -> LlvmValue:
         code = self._kernel.code
         place = code.of_thread(self._bases)
+        if self._turns:
+            place = code.op("xor", place, code.of_turn(self._turns))
         constant_part = self.offset(register) * self._size
         if constant_part:
             place = code.op("xor", place, constant(I32, constant_part))
@@ -125,12 +127,15 @@ class _Places:
 
 
 def shared_load(kernel: Kernel, op: Op) -> None:
-    """A tile of shared memory; nothing is loaded before somebody needs it."""
+    """A tile of shared memory; nothing is loaded before somebody needs it, unless the op says `now`."""
     memory, layout = op.attrs["memory"], layout_of(op.result)
     assert memory.layout is not None
     forms = tuple(Form) if kernel.capability.cp_async else (Form.VECTOR,)
     access = best_access(layout, memory.layout, memory.element.bytes, forms=forms)
     loads = Loads(kernel, access, kernel.scalar(op.operands[0]), element_of(op.result.type))
+    if op.attrs["now"]:
+        kernel.bind(op.result, loads.all_of(layout.size(REGISTER))())
+        return
     kernel.bind_later(op.result, loads.all_of(layout.size(REGISTER)), loads)
 
 

@@ -16,7 +16,8 @@ from tilewright.targets.llvm.elementwise import rule_of
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia import special
 from tilewright.targets.nvidia.emit.code import Code
-from tilewright.targets.nvidia.rearrange import moved
+from tilewright.targets.nvidia.pressure import widens
+from tilewright.targets.nvidia.renaming import moved
 from tilewright.targets.nvidia.state import Kernel, Registers
 
 _RING = frozenset({"add", "sub", "mul"})
@@ -42,6 +43,10 @@ def elementwise(kernel: Kernel, op: Op) -> None:
     """An elementwise op on scalars or tiles."""
     if op.name == "ptr_add":
         _pointer_sum(kernel, op)
+        return
+    if widens(op) and op.result not in kernel.indices:
+        kernel.bind_again(op.result, lambda: tuple(each([kernel.registers(op.operands[0])],
+                                                        lambda x: apply(kernel.code, op, (x,)))))
         return
     operands = [kernel.registers(v) for v in op.operands]
     if op.name == "div_f" and element_of(op.result.type) == F32:

@@ -15,7 +15,7 @@ _RING = frozenset({"add", "sub", "mul"})
 _MOVES = frozenset({"splat", "broadcast", "expand_dims", "permute", "reshape", "hint", "convert"})
 
 
-def index_values(module: Module) -> frozenset[Value]:
+def index_values(module: Module) -> set[Value]:
     """The integers on the ways from indices to addresses."""
     offsets = Offsets(module)
     body = module.entry.body
@@ -24,7 +24,7 @@ def index_values(module: Module) -> frozenset[Value]:
     for op in ops_in(body):
         if op.name == "ptr_add":
             _collect(op.operands[1], offsets, ops, found)
-    return frozenset(found)
+    return found
 
 
 def _collect(offset: Value, offsets: Offsets, ops: dict[Value, Op], found: set[Value]) -> None:

@@ -26,6 +26,7 @@ from tilewright.targets.nvidia.mma import COLUMNS, ROWS, Mma, choose, operand_la
 from tilewright.targets.nvidia.state import Kernel
 
 _ALIGN = 128
+_WORD_BITS = 32
 _EXPONENT = 0x7F800000
 # [part][instruction] -> the words, of 32 bits (64 for f64), of one operand
 FragmentWords = list[list[list[LlvmValue]]]
@@ -147,22 +148,36 @@ class Fragments:
         mma = self._mma
         # (row, step along k) of the fragment's registers, in PTX's order
         rows = (0, 8) if self._which == "A" else (0,)
-        runs = [self._run(start, row, step) for step in (0, 4 * mma.width) for row in rows]
+        places = [self._run(start, row, step) for step in (0, 4 * mma.width) for row in rows]
+        loaded = [self._loaded(run) for run in places]
+        if all(loaded):
+            return [[[words[i] for words in loaded] for i in range(len(loaded[0]))]]
+        runs = [[self._element_at(r) for r in run] for run in places]
         split = [[self._split(v) for v in run] for run in runs]
         return [[[self._word([v[part] for v in run[i:i + mma.per_word]]) for run in split]
                  for i in range(0, mma.width, mma.per_word)] for part in range(len(split[0][0]))]
 
-    def _run(self, start: tuple[int, ...], row: int, step: int) -> list[LlvmValue]:
-        """The neighbours along k at one place, converted to what the instruction takes."""
+    def _run(self, start: tuple[int, ...], row: int, step: int) -> list[int]:
+        """The registers of the neighbours along k at one place."""
         *batch, m, k = start if self._which == "A" else (*start[:-2], start[-1], start[-2])
         found = []
         for i in range(self._mma.width):
             at = (m + row, k + step + i)
             index = pack(self._layout.shape, (*batch, *(at if self._which == "A" else at[::-1])))
-            found.append(self._element_at(self._places[index]))
+            found.append(self._places[index])
         return found
 
+    def _loaded(self, run: Sequence[int]) -> list[LlvmValue]:
+        """The words of a run as the instruction takes them, where just these are loaded; else none."""
+        mma, per_word = self._mma, self._mma.per_word
+        as_they_are = mma.element == self._element != F32 and mma.element.bits * per_word == _WORD_BITS
+        if self._loads is None or not as_they_are:
+            return []
+        words = [self._loads.word(run[i:i + per_word]) for i in range(0, mma.width, per_word)]
+        return [w for w in words if w is not None] if None not in words else []
+
     def _element_at(self, register: int) -> LlvmValue:
+        """An element, converted to what the instruction takes."""
         if register not in self._values:
             assert self._loads is not None
             self._values.update(self._loads.with_register(register))

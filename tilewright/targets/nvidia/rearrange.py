@@ -1,8 +1,8 @@
 """Ops that move elements without computing: between registers where layouts allow it, else through shared memory.
 
-`moved(op, sources)` gives the registers of the result of an op that only renames registers; it serves values and their
-64-bit twins alike.  `exchange` is the way through shared memory: every owner writes its elements at their row-major
-index, then every thread reads the ones it wants.  Conversions between layouts are planned (`conversion`).
+What only renames registers needs no code (`renaming`).  `exchange` is the way through shared memory: every owner writes
+its elements at their row-major index, then every thread reads the ones it wants.  Conversions between layouts are
+planned (`conversion`).
 Tests: tests/targets/nvidia/.
 """
 
@@ -11,44 +11,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from tilewright.ir.layout_rules import grown_dims, layout_of, moves_nothing
+from tilewright.ir.layout_rules import layout_of
 from tilewright.ir.node import Op, Value
 from tilewright.ir.types import Tile, element_of, shape_of
 from tilewright.layout import Layout, views
-from tilewright.layout.linear import LANE, REGISTER, WARP
+from tilewright.layout.linear import REGISTER
 from tilewright.targets.llvm.types import I32, constant
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia.access import shared_address, shared_read, shared_write
-from tilewright.targets.nvidia.state import Kernel, Registers, inside
+from tilewright.targets.nvidia.renaming import moved
+from tilewright.targets.nvidia.state import Kernel, inside
 
 Coordinates = Sequence[LlvmValue]
-
-
-def moved(op: Op, sources: Sequence[Registers]) -> Registers | None:
-    """The registers of a result that only renames those of the operands; None if data has to move."""
-    source = sources[0]
-    result = op.results[0].type
-    if op.name == "splat" or not isinstance(op.operands[0].type, Tile):
-        return source * (layout_of(op.results[0]).size(REGISTER) if isinstance(result, Tile) else 1)
-    if op.name in ("expand_dims", "permute", "hint"):
-        return source
-    if op.name == "broadcast":
-        kept = views.squashed(layout_of(op.results[0]), grown_dims(op), keep_registers=True)
-        return renamed(source, layout_of(op.operands[0]), kept)
-    if op.name == "reshape" and isinstance(result, Tile) and moves_nothing(op):
-        return source
-    if op.name == "convert":
-        return renamed(source, layout_of(op.operands[0]), layout_of(op.results[0]))
-    return None
-
-
-def renamed(source: Registers, have: Layout, want: Layout) -> Registers | None:
-    """Registers of `want` taken from those of `have` in the same thread; None if some element is elsewhere."""
-    if have.bases(LANE) != want.bases(LANE) or have.bases(WARP) != want.bases(WARP):
-        return None
-    places = {have(register=r): r for r in reversed(range(have.size(REGISTER)))}
-    wanted = [want(register=r) for r in range(want.size(REGISTER))]
-    return tuple(source[places[i]] for i in wanted) if all(i in places for i in wanted) else None
 
 
 def coordinates(kernel: Kernel, layout: Layout, register: int) -> list[LlvmValue]:

@@ -49,24 +49,30 @@ def reduce(kernel: Kernel, op: Op) -> None:
 def _of_registers(kernel: Kernel, op: Op, layout: Layout, row: Sequence[int]) -> Part:
     """The total of some registers of each thread."""
     neutral = identity_constant(op)
-    parts = [part_of(kernel, op, layout, register) for register in row]
-    narrow = Narrow.of(kernel, op) if len(row) > 2 and all(p.flag is True for p in parts) else None
+    whole = all(flag_of(kernel, op, layout, register) is True for register in row)
+    narrow = Narrow.of(kernel, op) if len(row) > 2 and whole else None
     if narrow is not None:
         return Part((narrow.extremum(row),))
+    parts = [part_of(kernel, op, layout, register) for register in row]
     return merge_all(kernel, op.regions[0], [_filled(kernel, part, neutral) for part in parts])
 
 
 def part_of(kernel: Kernel, op: Op, layout: Layout, register: int) -> Part:
     """The operands' elements in `register`; absent where it lies past the end of the axis."""
+    flag = flag_of(kernel, op, layout, register)
+    return Part((), False) if flag is False else Part(tuple(kernel.registers(v)[register] for v in op.operands), flag)
+
+
+def flag_of(kernel: Kernel, op: Op, layout: Layout, register: int) -> LlvmValue | bool:
+    """Whether `register` lies before the end of the axis."""
     axis, shape = op.attrs["axis"], shape_of(op.operands[0].type)
-    values = tuple(kernel.registers(v)[register] for v in op.operands)
     flag: LlvmValue | bool = True
     for bound in layout.padding(shape):
         if bound.dim == axis:
             known = bound.test(register)
             place = kernel.code.index(bound.coordinate, register)
             flag = known if known is not None else kernel.code.icmp("ult", place, constant(I32, bound.limit))
-    return Part(values, flag) if flag is not False else Part((), False)
+    return flag
 
 
 def _filled(kernel: Kernel, part: Part, neutral: LlvmValue | None) -> Part:

@@ -19,32 +19,47 @@ from tilewright.analysis.axis_info import power_of_two_in
 from tilewright.ir.layout_rules import layout_of
 from tilewright.ir.node import Op, Value
 from tilewright.ir.types import shape_of
+from tilewright.ir.walk import definitions
 from tilewright.layout import Layout
-from tilewright.layout.linear import REGISTER
+from tilewright.layout.linear import REGISTER, log2
 from tilewright.targets.llvm.types import I64, constant
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia.passes.coalesce import element_bytes, order_of, vector_length
 from tilewright.targets.nvidia.state import Kernel
+from tilewright.targets.nvidia.turns import in_turns
 
 Group = tuple[int, ...]
 
 
-def in_runs(kernel: Kernel, op: Op, access: Callable[[Sequence[Group]], Sequence[LlvmValue]]) -> Sequence[LlvmValue]:
+Access = Callable[[Op, Sequence[Group]], Sequence[LlvmValue]]
+_TURNING_BITS = 2   # of register numbers: a loop of fewer turns is no shorter than what it does
+_AT_ONCE = 8        # elements on their way before the first one is waited for, where no runs may be usual
+
+
+def in_runs(kernel: Kernel, op: Op, access: Access) -> Sequence[LlvmValue]:
     """What `access` gives for the registers of each access of `op`; a branch of its own where they are only likely."""
     sure, likely = list(groups(kernel, op, kernel.axis)), list(groups(kernel, op, kernel.likely_axis))
     if len(likely) >= len(sure):
-        return access(sure)
-
-    def one_by_one() -> Sequence[LlvmValue]:
-        with kernel.afresh(op.operands):
-            return access(sure)
-
-    condition, signed = None, list(groups(kernel, op, kernel.signed_axis))
+        return access(op, sure)
+    condition, signed, at_once = None, list(groups(kernel, op, kernel.signed_axis)), 1
     if len(signed) == len(likely):
         condition, likely = _not_negative(kernel, op), signed
     if condition is None:
-        condition = _are_runs(kernel, op, likely)
-    return kernel.code.branch(condition, lambda: access(likely), one_by_one)
+        condition, at_once = _are_runs(kernel, op, likely), _AT_ONCE
+    return kernel.code.branch(condition, lambda: access(op, likely), lambda: _one_by_one(kernel, op, at_once, access))
+
+
+def _one_by_one(kernel: Kernel, op: Op, at_once: int, access: Access) -> Sequence[LlvmValue]:
+    """The access in the runs that are sure, `at_once` registers or more at a time."""
+    layout, (dim, length) = layout_of(op.operands[0]), _longest(op, kernel.likely_axis)
+    run = _register_bits(layout, dim, length)
+    order = [*run, *(p for p in range(len(layout.bases(REGISTER))) if p not in run)]
+    held = order[:log2(max(at_once, len(next(groups(kernel, op, kernel.axis)))))]
+    if len(order) - len(held) >= _TURNING_BITS:
+        return in_turns(kernel, op, held, at_once == 1,
+                        lambda part: access(part, list(groups(kernel, part, kernel.axis))))
+    with kernel.afresh(op.operands):
+        return access(op, list(groups(kernel, op, kernel.axis)))
 
 
 def groups(kernel: Kernel, op: Op, axis: Axis) -> Iterator[Group]:
@@ -87,7 +102,7 @@ def _register_bits(layout: Layout, dim: int, length: int) -> list[int]:
 def _not_negative(kernel: Kernel, op: Op) -> LlvmValue | None:
     """Whether no number is negative that `signed_axis` supposes not to be, among those that the access is made of.
 
-    None if some of them are not at hand: of an earlier iteration, or of a branch.
+    None if some of them are not at hand: of an earlier iteration, or of a branch or a `while`.
     """
     assumed = _assumed(kernel, op)
     if assumed is None:
@@ -102,6 +117,7 @@ def _not_negative(kernel: Kernel, op: Op) -> LlvmValue | None:
 
 def _assumed(kernel: Kernel, op: Op) -> list[Value] | None:
     found: dict[Value, None] = {}
+    earlier: set[Value] = set()         # made in an iteration before this one
     work, seen = [v for v in (op.operands[0], op.operand("mask")) if v is not None], set[Value]()
     while work:
         value = work.pop()
@@ -110,14 +126,25 @@ def _assumed(kernel: Kernel, op: Op) -> list[Value] | None:
         seen.add(value)
         if value in kernel.signed_axis.assumed:
             found[value] = None
-        made = kernel.ops.get(value)
-        if made is None and value not in kernel.module.entry.params:
+        made, loop = kernel.ops.get(value), kernel.loops.get(value)
+        if loop is not None:
+            work += _flows_into(loop, value)
+            earlier |= definitions(loop.regions[0]).keys()
+        elif (made is None and value not in kernel.module.entry.params) or (made is not None and made.regions and (
+                made.row.effects)):
             return None
-        if made is not None:
-            if made.regions and made.row.effects:
-                return None
+        elif made is not None:
             work += made.operands
-    return list(found)
+    return None if earlier & found.keys() else list(found)
+
+
+def _flows_into(loop: Op, value: Value) -> list[Value]:
+    """What the index, a carried value or a result of a `for` is made of."""
+    (body,) = loop.regions
+    if value == body.args[0]:
+        return [loop.operands[0], loop.operands[2]]
+    place = (loop.results if value in loop.results else body.args[1:]).index(value)
+    return [loop.operands[3 + place], body.terminator.operands[place]]
 
 
 def _are_runs(kernel: Kernel, op: Op, likely: Sequence[Group]) -> LlvmValue:

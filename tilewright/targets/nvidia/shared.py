@@ -19,26 +19,29 @@ _NOTHING = range(0)
 
 
 class SharedMemory:
-    """Addresses are i32, as shared memory is addressed in PTX."""
+    """Addresses are i32, as shared memory is addressed in PTX; `align`: the largest that is asked for."""
 
-    def __init__(self, code: Code) -> None:
+    def __init__(self, code: Code, align: int = _ALIGN) -> None:
+        self._align = align
         self.size = 0           # bytes that the program needs
         self._code = code
         self._base: Value | None = None
         self._taken = 0         # bytes of the buffers in use here
+        self._before: list[int] = []    # for each of them, what was taken before it
         self._use = _NOTHING    # the bytes of the use of scratch that began last
         self._read: range | None = _NOTHING     # the bytes that some thread may still read; None if that is not known
 
     # -- scratch
 
-    def begin(self, size: int) -> Value:
+    def begin(self, size: int, align: int = _ALIGN) -> Value:
         """The address of `size` bytes that nobody reads any more."""
-        use = range(self._taken, self._taken + size)
+        first = _aligned(self._taken, align)
+        use = range(first, first + size)
         if self._read is None:
             self.barrier()
         elif _meet(use, self._read):
             if size <= _SMALL:
-                start = -(-self._read.stop // _ALIGN) * _ALIGN
+                start = _aligned(self._read.stop, align)
                 use = range(start, start + size)
             else:
                 self.barrier()
@@ -62,25 +65,35 @@ class SharedMemory:
 
     # -- buffers
 
-    def allocate(self, size: int) -> Value:
+    def allocate(self, size: int, align: int = _ALIGN) -> Value:
         """The address of `size` bytes that stay taken until `free`; others may still read what lay there."""
-        start = self._taken
-        self._taken += size
+        self._before.append(self._taken)
+        start = _aligned(self._taken, align)
+        self._taken = _aligned(start + size, _ALIGN)
         self.size = max(self.size, self._taken)
         return self._at(start)
 
-    def free(self, size: int) -> None:
-        """Give the last `size` bytes that are taken back."""
-        self._taken -= size
-        assert self._taken >= 0
+    def free(self) -> None:
+        """Give the buffer that was taken last back."""
+        self._taken = self._before.pop()
         self.forget()
 
     def _at(self, offset: int) -> Value:
         if self._base is None:
-            self._code.module.add_global(f"@{SYMBOL} = external addrspace(3) global [0 x i8], align {_ALIGN}")
+            self._code.module.add_global(f"@{SYMBOL} = external addrspace(3) global [0 x i8], align {self._align}")
             with self._code.entry():
                 self._base = self._code.emit(I32, f"ptrtoint ptr addrspace(3) @{SYMBOL} to i32")
         return self._code.op("add", self._base, constant(I32, offset)) if offset else self._base
+
+
+def alignment(swizzle: int) -> int:
+    """The alignment in bytes of a tile with the hardware's swizzle of so many bytes: it permutes eight rows of these by
+    bits of the address."""
+    return max(_ALIGN, 8 * swizzle)
+
+
+def _aligned(offset: int, align: int) -> int:
+    return -(-offset // align) * align
 
 
 def _meet(a: range, b: range) -> bool:

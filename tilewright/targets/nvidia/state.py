@@ -27,7 +27,7 @@ from tilewright.targets.llvm.types import I32, I64, constant, integer_value
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia.emit.code import Code
 from tilewright.targets.nvidia.indices import index_values
-from tilewright.targets.nvidia.shared import SharedMemory
+from tilewright.targets.nvidia.shared import SharedMemory, alignment
 
 if TYPE_CHECKING:
     from tilewright.targets.nvidia.capability import Capability
@@ -51,9 +51,9 @@ def location_record(loc: Location | None) -> Mapping[str, Any] | None:
             "end_column": loc.end_column, "function": loc.function, "caller": location_record(loc.caller)}
 
 
-# ops on tiles that only name registers, or make them of nothing
 # ops of some 25 instructions each: a second time they would cost more than the register in which the first result waits
 _COSTLY = frozenset({"div_s", "div_u", "rem_s", "rem_u"})
+# ops on tiles that only name registers, or make them of nothing
 _FRESH = frozenset({"iota", "splat", "expand_dims", "broadcast", "permute", "hint"})
 
 
@@ -70,19 +70,26 @@ class Kernel:
         self.indices = index_values(module)
         self.branches = any(op.name in ("for", "while", "if") for op in ops_in(module.entry.body))
         self.written: frozenset[Value] = frozenset()
+        self.ahead = _loaded_ahead(module.entry.body)
         self.uses: Mapping[Value, int] | None = None
         self.messages = Messages()
-        self.shared = SharedMemory(code)
+        self.shared = SharedMemory(code, alignment(max(
+            (int(op.attrs.get("swizzle", 0)) for op in ops_in(module.entry.body)), default=0)))
         self.lines: LineTable | None = None     # of the user's source
         self.whole_words = False        # some access takes the aligned word of 32 bits around its element
         self.run_block: Callable[[Block], None]
         self.lower: Callable[[Op], None]
         self.ops = defining_ops(module.entry.body)
+        self.loops = {value: op for op in ops_in(module.entry.body) if op.name == "for"     # of what goes round one
+                      for value in (*op.regions[0].args, *op.results)}
         self.formats: dict[str, int] = {}      # of `device_print`
         self.hidden_parameters: list[str] = []
+        self.tensor_maps: list[Mapping[str, Any]] = []      # parameters behind those, as `tensor_maps` describes them
         self._values: dict[Value, Registers] = {}
         self._wide: dict[Value, Registers] = {}
         self._later: dict[Value, tuple[Callable[[], Registers], object]] = {}
+        self._again: dict[Value, Callable[[], Registers]] = {}
+        self._made: list[Value] = []        # of those, what the op at hand has asked for
 
     @computed
     def signed_axis(self) -> Axis:
@@ -97,7 +104,11 @@ class Kernel:
     def registers(self, value: Value) -> Registers:
         """One LLVM value for each register of a tile; of a scalar the one that it is."""
         if value not in self._values:
-            self._values[value] = self._later[value][0]()
+            if value in self._again:
+                self._made.append(value)
+                self._values[value] = self._again[value]()
+            else:
+                self._values[value] = self._later[value][0]()
         return self._values[value]
 
     def bind_later(self, value: Value, make: Callable[[], Registers], source: object) -> None:
@@ -109,6 +120,25 @@ class Kernel:
         """Where a value's registers come from, if they are still to be made; else None."""
         return None if value in self._values or value not in self._later else self._later[value][1]
 
+    def bind_again(self, value: Value, make: Callable[[], Registers]) -> None:
+        """`make` gives the registers of `value` to each op that takes them, so that none holds them in between."""
+        self._again[value] = make
+        self._values.pop(value, None)
+
+    @contextmanager
+    def one_op(self, operands: Sequence[Value]) -> Iterator[None]:
+        """Inside, an op on `operands` is lowered: what is made for it is there in all of its blocks, and then gone."""
+        before = len(self._made)
+        for value in operands:
+            if value in self._again:
+                self.registers(value)
+        try:
+            yield
+        finally:
+            for value in self._made[before:]:
+                self._values.pop(value, None)
+            del self._made[before:]
+
     def scalar(self, value: Value) -> LlvmValue:
         (only,) = self._values[value]
         return only
@@ -119,7 +149,7 @@ class Kernel:
     def wide(self, value: Value) -> Registers:
         """An integer in 64 bits: computed so if it is an index, else extended."""
         known = self._wide.get(value)
-        return tuple(self.code.to_i64(v) for v in self._values[value]) if known is None else known
+        return tuple(self.code.to_i64(v) for v in self.registers(value)) if known is None else known
 
     def extended_constant(self, value: Value) -> Registers:
         """A 32-bit integer constant as one of 64 bits."""
@@ -161,8 +191,7 @@ class Kernel:
 
         def visit(value: Value) -> None:
             op = self.ops.get(value)
-            if op is None or op in found or not isinstance(value.type, Tile) or op.name in _COSTLY or (
-                    op.name not in _FRESH and not (op.row.elementwise and op.row.is_pure)):
+            if op is None or op in found or not isinstance(value.type, Tile) or not self.may_repeat(op):
                 return
             for operand in op.operands:
                 visit(operand)
@@ -171,6 +200,12 @@ class Kernel:
         for value in values:
             visit(value)
         return list(found)
+
+    @staticmethod
+    def may_repeat(op: Op, costly: bool = False) -> bool:
+        """Whether a tile may be computed a second time: by an op that moves nothing between threads, and is cheap (or
+        `costly`)."""
+        return op.name in _FRESH or (op.row.elementwise and op.row.is_pure and (costly or op.name not in _COSTLY))
 
     # -- regions on elements
 
@@ -194,6 +229,21 @@ def inside(kernel: Kernel, t: Tile, layout: Layout, register: int) -> LlvmValue 
             place = code.index(bound.coordinate, register)
             flag = code.both(flag, code.icmp("ult", place, constant(I32, bound.limit)))
     return True if flag is None else flag
+
+
+def _loaded_ahead(body: Block) -> frozenset[Op]:
+    """The loads of what the next iteration of a loop needs: they are made early for a reason."""
+    ends = [op.regions[0].terminator for op in ops_in(body) if op.name == "for"]
+    ops = defining_ops(body) if ends else {}
+    found: set[Op] = set()
+    work = [v for end in ends for v in end.operands]
+    while work:
+        op = ops.get(work.pop())
+        if op is not None and op.name == "if":
+            work += op.regions[0].terminator.operands
+        elif op is not None and op.name == "load":
+            found.add(op)
+    return frozenset(found)
 
 
 def _restore(bindings: dict[Value, Registers], value: Value, registers: Registers | None) -> None:

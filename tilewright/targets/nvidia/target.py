@@ -14,8 +14,12 @@ Before: tile IR fresh from the frontend.  After: a `CodeObject` for one compute 
                          (a device address), an i1 one byte, bf16 and fp8 their bits
         hidden           what follows the parameters, by name, 8 bytes each.  "status": address of 4 zeroed 64-bit
                          words that host and device see; a failed assertion puts its number, counted from 1, into word
-                         0 and its program's index along x, y, z into words 1 to 3, and the program ends
-        tensor_maps      descriptors that become CUtensorMap parameters (none yet)
+                         0 and its program's index along x, y, z into words 1 to 3, and the program ends.
+                         "programs": the number of programs along x; the grid then has as many blocks as the GPU runs
+                         at once, if that is less, and each block runs several programs
+        tensor_maps      behind these, a CUtensorMap of 128 bytes each: how it is computed from the parameters
+                         (`tensor_maps.resolved`)
+        plain            if there are maps, what `without_maps` needs
         whole_words      whether an access may take the aligned 4 bytes around its element (atomics on bytes)
         asserts          message and location of each `device_assert`, in the order of their numbers
         prints           what each `device_print` prints; the text itself comes from the device's printf
@@ -29,7 +33,7 @@ Tests: tests/targets/nvidia/.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +61,18 @@ TRIPLE = "nvptx64-nvidia-cuda"
 _CODEGEN_LEVEL, _OPTIMISE = 3, 1
 
 
+def _plain(module: Module, options: Options, generated: Generated) -> Mapping[str, Any]:
+    """For the metadata: the module without boxes, and the options that `NvidiaTarget.compile` reads."""
+    if not generated.metadata["tensor_maps"]:
+        return {}
+    with NO_FORK:
+        from tilewright.ir.text import print_module
+        from tilewright.passes import FORGET_BOXES
+    names = ("num_warps", "num_stages", "maxnreg", "line_info")
+    return {"plain": {"module": print_module(FORGET_BOXES.run(module), locations=True),
+                      "options": {name: getattr(options, name) for name in names}}}
+
+
 class OnlyCompiled(LoadedKernel):
     """Code for a GPU that is not here."""
 
@@ -73,6 +89,7 @@ class NvidiaTarget(Target):
 
     `compiler` runs LLVM; by default that is a child process.  `assemble` False leaves the PTX to the driver;
     `cuda_home` and `ptxas` say where assemblers are (`assemble.find_assembler`).
+    `tensor_maps`: blocks of described arrays are copied by hardware, where there is such (cp.async.bulk.tensor).
     `device` is the GPU that kernels are loaded onto; without one the target only compiles.
     """
 
@@ -80,12 +97,14 @@ class NvidiaTarget(Target):
     LEVELS = (_CODEGEN_LEVEL, _OPTIMISE)        # of a `Request`
 
     def __init__(self, number: int | str | Capability = 90, compiler: Compiler | None = None,
-                 assemble: bool = True, device: Device | None = None, cuda_home: str = "", ptxas: str = "") -> None:
+                 assemble: bool = True, device: Device | None = None, cuda_home: str = "", ptxas: str = "",
+                 tensor_maps: bool = True) -> None:
         self.capability = number if isinstance(number, Capability) else capability(number)
         self._device = device
         self._given_compiler = compiler
         self._assemble = assemble
         self._tools = (cuda_home, ptxas)
+        self._copies_boxes = tensor_maps and self.capability.tma
 
     @computed
     def _compiler(self) -> Compiler:
@@ -111,7 +130,8 @@ class NvidiaTarget(Target):
     def key(self) -> str:
         with NO_FORK:
             from tilewright.targets.nvidia.assemble import key_of
-        return f"{VERSION} {self.machine.key()} {key_of(self.assembler)}"
+        boxes = " boxes" if self._copies_boxes else ""
+        return f"{VERSION} {self.machine.key()} {key_of(self.assembler)}{boxes}"
 
     @computed
     def assembler(self) -> Assembler | None:
@@ -123,28 +143,32 @@ class NvidiaTarget(Target):
     def passes(self, options: Options) -> Sequence[Pass]:
         with NO_FORK:
             from tilewright import passes
-        return passes.standard(options.enable_fp_fusion)
+        return passes.standard(options.enable_fp_fusion, self._copies_boxes)
 
     def laid_out(self, module: Module, options: Options) -> Module:
         """`module`, on which `passes` have run, with layouts and barriers, and as many stages as have buffers."""
         return self._fitting(module, options, lambda staged: 0)[0]
 
-    def _fitting(self, module: Module, options: Options,
-                 shared_bytes: Callable[[Module], int]) -> tuple[Module, int]:
+    def _fitting(self, module: Module, options: Options, shared_bytes: Callable[[Module], int],
+                 may_persist: bool = True) -> tuple[Module, int]:
         """The same with as many stages as fit, and what is left of `num_stages`; `shared_bytes` says what all of a
         module takes."""
         with NO_FORK:
+            from tilewright.targets.nvidia.passes.boxes import copy_boxes
             from tilewright.targets.nvidia.passes.lay_out import lay_out
             from tilewright.targets.nvidia.passes.order import order
+            from tilewright.targets.nvidia.passes.persist import persist
             from tilewright.targets.nvidia.passes.pipeline import most_stages, pipeline
             from tilewright.targets.nvidia.resources import buffer_bytes_of, stages_that_fit
         laid_out = lay_out(module, options.num_warps, self.capability)
+        if may_persist and options.maxnreg is None:
+            laid_out = persist(laid_out, options.num_warps)
         found: dict[int, Module] = {}
 
         def needs(stages: int) -> Iterator[int]:
             staged = pipeline(laid_out, options.num_stages, options.num_warps, self.capability, stages)
             yield buffer_bytes_of(staged)
-            found[stages] = order(staged)
+            found[stages] = order(copy_boxes(staged))
             yield shared_bytes(found[stages])
 
         wanted = most_stages(laid_out, options.num_stages)
@@ -153,39 +177,60 @@ class NvidiaTarget(Target):
 
     def compile(self, module: Module, options: Options) -> CodeObject:
         with NO_FORK:
-            from tilewright.ir.text import print_module
-            from tilewright.targets.nvidia.generate import generate
+            from tilewright.targets.nvidia.passes.persist import FEW_BYTES
             from tilewright.targets.nvidia.resources import check_options
         check_options(options)
+        code = self._compiled(module, options, may_persist=True)
+        if "programs" in code.metadata["hidden"] and code.metadata.get("spill_bytes", 0) > FEW_BYTES:
+            return self._compiled(module, options, may_persist=False)    # the tiles of two programs are too many
+        return code
+
+    def _compiled(self, module: Module, options: Options, may_persist: bool) -> CodeObject:
+        with NO_FORK:
+            from tilewright.ir.text import print_module
+            from tilewright.targets.nvidia.generate import generate
         made: list[Generated] = []
 
         def shared_bytes(staged: Module) -> int:
             made.append(generate(staged, self.capability, options.num_warps, options.line_info, options.maxnreg))
             return int(made[-1].metadata["shared"])
 
-        laid_out, num_stages = self._fitting(module, options, shared_bytes)
+        laid_out, num_stages = self._fitting(module, options, shared_bytes, may_persist)
         generated = made[-1]        # what fits is asked about last
-        binary, ptx, facts = self._made(generated.text, module.entry_name, options.line_info)
+        binary, ptx, facts = self._made(generated.text, generated.programs, module.entry_name, options)
         texts = {"laid-out": print_module(laid_out), "llir": generated.text, "ptx": ptx}
-        metadata = {**generated.metadata, "num_stages": num_stages, **facts}
+        metadata = {**generated.metadata, "num_stages": num_stages, **facts, **_plain(module, options, generated)}
         return CodeObject(self.name, module.entry_name, binary, texts, metadata)
 
-    def _made(self, text: str, name: str, line_info: bool) -> tuple[bytes, str, dict[str, Any]]:
-        """The binary, the PTX, and what is said of them."""
+    def without_maps(self, code: CodeObject) -> CodeObject:
+        """The same kernel for launches in which some array has no tensor map: its threads move every block."""
+        with NO_FORK:
+            from tilewright.ir.parse import parse_module
+        plain = code.metadata["plain"]
+        made = self.compile(parse_module(plain["module"]), Options(**plain["options"]))
+        return replace(made, metadata={**code.metadata, "plain": {}, **made.metadata})
+
+    def _made(self, text: str, programs: Sequence[int], name: str,
+              options: Options) -> tuple[bytes, str, dict[str, Any]]:
+        """The binary, the PTX, and what is said of them; for the first number of programs on an SM that leaves each
+        thread registers enough, or the last."""
         with NO_FORK:
             from tilewright.targets.nvidia.assemble import read_log
-            from tilewright.targets.nvidia.emit.code import without_limit
+            from tilewright.targets.nvidia.emit.code import with_programs
+            from tilewright.targets.nvidia.pressure import most_registers
         output = ASSEMBLY if self.assembler is None else CUBIN
-        assembler = replace(self.assembler or Assembler(), options=("-lineinfo",) if line_info else ())
+        assembler = replace(self.assembler or Assembler(), options=("-lineinfo",) if options.line_info else ())
         request = Request(text, self.machine, output, *self.LEVELS, assembler)
         ptx, *made = self._compiler.products(request, name)
         if not made:
             return ptx, ptx.decode(), {"binary": "ptx"}
         cubin, log, tool = made
         report = read_log(log.decode())
-        freer = without_limit(text) if report.spill_bytes else text
-        if freer != text:       # the estimate was too low: registers matter more than programs on the SM
-            return self._made(freer, name, line_info)
+        held_short = report.spill_bytes and report.registers < most_registers(options.num_warps)
+        if held_short and len(programs) > 1:    # registers matter more than programs on the SM
+            freer = with_programs(text, programs[1])
+            if freer != text:
+                return self._made(freer, programs[1:], name, options)
         return cubin, ptx.decode(), {
             "binary": "cubin", "registers": report.registers, "spill_bytes": report.spill_bytes,
             "local_bytes": report.stack_bytes,
@@ -215,7 +260,7 @@ class NvidiaTarget(Target):
             return OnlyCompiled(code.name, self)
         with NO_FORK:
             from tilewright.targets.nvidia.driver.kernel import CudaKernel
-        return CudaKernel(code, self.device)
+        return CudaKernel(code, self.device, lambda: self.load(self.without_maps(code)))
 
     def read(self, address: int, size: int) -> bytes:
         return self.device.read(address, size)

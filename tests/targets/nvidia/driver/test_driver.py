@@ -87,7 +87,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
 def code(**metadata: Any) -> CodeObject:
     return CodeObject("nvidia", "kernel", b"cubin", {},
                       {"entry": "kernel_entry", "threads": 128, "shared": 1024, "params": [{}, {}, {}], "hidden": [],
-                       **metadata})
+                       "tensor_maps": [], **metadata})
 
 
 def test_an_error_has_the_drivers_name_and_text(driver: FakeDriver) -> None:

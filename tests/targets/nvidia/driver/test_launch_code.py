@@ -9,7 +9,7 @@ import pytest
 
 from tilewright.runtime import knobs
 from tilewright.runtime.devices import DEVICES
-from tilewright.targets.nvidia.driver.launch_code import DRIVER_SYMBOLS, KEY, Record, text
+from tilewright.targets.nvidia.driver.launch_code import DRIVER_SYMBOLS, KEY, Record, blocks_along_x, text
 
 P, I = ctypes.c_void_p, ctypes.c_uint32
 TYPES = {"cuCtxGetCurrent": (P,), "cuCtxPushCurrent_v2": (P,), "cuCtxPopCurrent_v2": (P,),
@@ -60,15 +60,17 @@ def launch(driver: Driver) -> Any:
     return ctypes.PYFUNCTYPE(ctypes.c_int64, P, P, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, P)(address)
 
 
-def run(launch: Any, context: int = CURRENT, stream: object = None, device: int = 3) -> tuple[int, int]:
-    """The result of a launch with three parameters, and what it left in the frame."""
+def run(launch: Any, context: int = CURRENT, stream: object = None, device: int = 3, params: int = 3,
+        blocks: int = 0, grid: tuple[int, int, int] = (10, 20, 30)) -> tuple[int, int]:
+    """The result of a launch, and what it left in the frame."""
     words = (ctypes.c_uint64 * (Record.SIZE // 8))()
     for offset, value in ((Record.FUNCTION, 0x77), (Record.CONTEXT, context),
                           (Record.STREAM, 0 if stream is None else id(stream)), (Record.DEVICE, id(device)),
-                          (Record.PARAMS, 3), (Record.THREADS, 128), (Record.SHARED, 4096)):
+                          (Record.PARAMS, params), (Record.THREADS, 128), (Record.SHARED, 4096),
+                          (Record.BLOCKS, blocks)):
         words[offset // 8] = value
     slots, frame = (ctypes.c_uint64 * 5)(2**63 + 5, 6, 7, 8, 9), (ctypes.c_uint64 * 32)()
-    code = launch(ctypes.addressof(words), ctypes.addressof(slots), 10, 20, 30, ctypes.addressof(frame))
+    code = launch(ctypes.addressof(words), ctypes.addressof(slots), *grid, ctypes.addressof(frame))
     return code, frame[0]
 
 
@@ -76,6 +78,20 @@ def test_everything_reaches_the_driver(driver: Driver, launch: Any) -> None:
     driver.calls.clear()
     assert run(launch) == (0, 0)
     assert driver.calls == [(0x77, 10, 20, 30, 128, 1, 1, 4096, None, [2**63 + 5, 6, 7], None)]
+
+
+@pytest.mark.parametrize("grid", [(4096, 1, 1), (100, 1, 1), (133, 2, 1), (1000, 20, 30), (7, 0, 1), (0, 1, 1)])
+def test_blocks_of_several_programs(driver: Driver, launch: Any, grid: tuple[int, int, int]) -> None:
+    """132 at once; the kernel has two parameters and the number of programs."""
+    driver.calls.clear()
+    assert run(launch, params=2, blocks=132, grid=grid) == (0, 0)
+    ((_, x, y, z, *_, values, _),) = driver.calls
+    assert (x, y, z) == (blocks_along_x(132, grid), *grid[1:]) and values == [2**63 + 5, 6, grid[0]]
+
+
+def test_numbers_of_blocks() -> None:
+    found = [blocks_along_x(132, grid) for grid in ((4096, 1, 1), (100, 1, 1), (133, 2, 1), (1000, 20, 30), (9, 0, 1))]
+    assert found == [132, 100, 66, 1, 9] and blocks_along_x(0, (4096, 1, 1)) == 4096
 
 
 def test_the_stream_is_asked_for(driver: Driver, launch: Any) -> None:

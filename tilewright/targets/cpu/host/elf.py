@@ -11,6 +11,7 @@ Tests: tests/targets/cpu_host/test_elf.py.
 from __future__ import annotations
 
 import ctypes
+import functools
 import mmap
 import os
 import struct
@@ -93,11 +94,11 @@ class Object:
         return Section(at, kind, flags, offset, size, link, info, max(align, 1))
 
     def _symbols(self, table: Section) -> Iterator[Symbol]:
-        names = self.sections[table.link].offset
-        for at in range(table.offset, table.offset + table.size, 24):
-            name, info, _, section, value, size = struct.unpack_from("<IBBHQQ", self.binary, at)
+        binary, names = self.binary, self.sections[table.link].offset
+        rows = binary[table.offset:table.offset + table.size]
+        for name, info, _, section, value, size in struct.iter_unpack("<IBBHQQ", rows):
             start = names + name
-            text = self.binary[start:self.binary.index(b"\0", start)].decode()
+            text = binary[start:binary.index(b"\0", start)].decode()
             yield Symbol(text, info >> 4, section, value, info & 15, size)
 
     def number(self, name: str) -> int | None:
@@ -192,11 +193,17 @@ class Image:
 
     def _protect(self, writable: int) -> None:
         """Code and constants become executable; from byte `writable` on, memory stays as it is."""
-        libc = ctypes.CDLL(None, use_errno=True)
         code = mmap.PROT_READ | mmap.PROT_EXEC
-        if libc.mprotect(ctypes.c_void_p(self.base), ctypes.c_size_t(writable), code):
+        if _mprotect()(ctypes.c_void_p(self.base), ctypes.c_size_t(writable), code):
             number = ctypes.get_errno()
             raise OSError(number, f"memory cannot be made executable: {os.strerror(number)}")
+
+
+@functools.cache
+def _mprotect() -> Callable[..., int]:
+    """The C function, found once: loading a library makes a class of its own for its functions."""
+    function: Callable[..., int] = ctypes.CDLL(None, use_errno=True).mprotect
+    return function
 
 
 def _layout(parsed: Object, outside: int) -> tuple[dict[int, int], int, int, int]:

@@ -69,6 +69,8 @@ class Launchers:
         self._types = (ctypes.c_int64 * (Types.SIZE // WORD))()
         self.types = ctypes.addressof(self._types)
         self._types[Types.ARRAY // WORD] = id(np.ndarray)
+        self._is_neg = sys.intern("is_neg")
+        self._types[Types.IS_NEG // WORD] = id(self._is_neg)
 
     def load(self, name: str, key: str, text: Callable[[], str], symbols: Mapping[str, int]) -> int:
         """The address of the function `name` of another target's native code, which stays for good.

@@ -2,9 +2,10 @@
 
 `bind` makes the object that `kernel[grid]` gives; calling it runs `call`: find how the arguments are passed (a shape),
 read their values (`launcher_values`), find the specialisation with that key, look whether everything that its code
-read is still the same object, derive the launch facts from the bytes that the arguments reach, evaluate the grid, and
-launch.  The code is the same for all kernels; what differs is in tables (`records.Launcher`), which Python fills when
-the slow way has succeeded.  Whatever the tables do not know, and every error in the arguments, goes the slow way:
+read is still the same object, derive the launch facts from the bytes that the arguments reach, evaluate the grid
+(`launcher_grids`), and launch.
+The code is the same for all kernels; what differs is in tables (`records.Launcher`), which Python fills when the slow
+way has succeeded.  Whatever the tables do not know, and every error in the arguments, goes the slow way:
 `SLOW(kernel, grid, key address or 0, *args, **kwargs)`, a Python function, whose result is the launch's.
 No references are taken beyond those that the call needs.  Tests: tests/runtime/test_native_launch.py.
 """
@@ -13,13 +14,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilewright.targets.cpu.host.launcher_grids import GridCode
 from tilewright.targets.cpu.host.launcher_values import ValueCode
 from tilewright.targets.cpu.host.native import Jump, Native, NativeModule
-from tilewright.targets.cpu.host.records import OB_TYPE, Bound, Frame, Kernel, Launcher, Reaches, Shape, Spec, Tag
+from tilewright.targets.cpu.host.records import OB_TYPE, Bound, Frame, Kernel, Launcher, Reaches, Shape, Spec
 from tilewright.targets.llvm.types import I1, I32, I64, PTR, VOID, Value, constant
 
 _NARGS = 2**63 - 1          # PyVectorcall_NARGS: the top bit is a flag
-_LIMIT = 2**31 - 1          # of a grid's size
 _MOST = Launcher.MOST_VALUES
 
 
@@ -45,9 +46,7 @@ class LauncherCode:
         self._find_spec()
         self._hold()
         self._facts()
-        self._sizes_of()
-        self._bound_arguments()
-        self._grid_of()
+        GridCode(module, self.values)
         self._slow()
         self._run_spec()
         self._call()
@@ -60,16 +59,13 @@ class LauncherCode:
                 ("Py_IncRef", VOID, (PTR,)), ("Py_DecRef", VOID, (PTR,)), ("PyErr_Occurred", PTR, ()),
                 ("PyErr_Clear", VOID, ()),
                 ("PyTuple_Size", I64, (PTR,)), ("PyTuple_GetItem", PTR, (PTR, I64)),
-                ("PyDict_New", PTR, ()), ("PyDict_Copy", PTR, (PTR,)), ("PyDict_SetItem", I32, (PTR, PTR, PTR)),
                 ("PyDict_GetItemWithError", PTR, (PTR, PTR)),
                 ("PyCell_Get", PTR, (PTR,)), ("PyContextVar_Get", I32, (PTR, PTR, PTR)),
-                ("PyCallable_Check", I32, (PTR,)), ("PyLong_FromLongLong", PTR, (I64,)),
+                ("PyLong_FromLongLong", PTR, (I64,)),
                 ("PyLong_AsVoidPtr", PTR, (PTR,)),
                 ("PyObject_Vectorcall", PTR, (PTR, PTR, I64, PTR)), ("PyObject_Malloc", PTR, (I64,)),
                 ("PyObject_Free", VOID, (PTR,)), ("PyObject_Init", PTR, (PTR, PTR)), ("PyErr_NoMemory", PTR, ())):
             m.external(name, result, *params)
-        self.tuple_type = m.external_object("PyTuple_Type")
-        self.list_type = m.external_object("PyList_Type")
         self.keyboard_interrupt = m.external_object("PyExc_KeyboardInterrupt")      # where the class is
 
     def _is_null(self, n: Native, pointer: Value) -> Value:
@@ -215,103 +211,6 @@ class LauncherCode:
 
         n.count(0, tensors, one)
         n.end(n.either(n.read(disjoint), n.get(reaches, Reaches.WIDE)))
-
-    # -- the grid
-
-    def _sizes_of(self) -> None:
-        """The three sizes of a tuple of exact ints; 1, or 0 if it has to go the slow way."""
-        n = self.module.function("sizes_of", [("grid", PTR), ("sizes", PTR)], I64, inline=True)
-        grid, sizes = n.params
-        n.when(n.is_("ne", n.get(grid, OB_TYPE, PTR), self.tuple_type), lambda: n.leave(0))
-        count = n.call("PyTuple_Size", grid)
-        n.when(n.either(n.is_("ult", count, 1), n.is_("ugt", count, 3)), lambda: n.leave(0))
-        n.put(sizes, 8, 1)
-        n.put(sizes, 16, 1)
-
-        def size(k: Value) -> None:
-            thing = n.call("PyTuple_GetItem", grid, k)
-            n.when(n.is_("ne", n.get(thing, OB_TYPE, PTR), self.values.int_type), lambda: n.leave(0))
-            n.when(n.is_("eq", n.call("read_int", thing, n.item(sizes, k)), 0), lambda: n.leave(0))
-            n.when(n.is_("ugt", n.get(n.item(sizes, k)), _LIMIT), lambda: n.leave(0))
-
-        n.count(0, count, size)
-        plane = n.mul(n.get(sizes), n.get(sizes, 8))
-        huge = n.both(n.is_("ugt", plane, _LIMIT), n.is_("ugt", n.get(sizes, 16), 1))
-        n.when(huge, lambda: n.leave(0))
-        n.end(1)
-
-    def _grid_of(self) -> None:
-        """The sizes of a grid, which may be a function of the arguments by name; -1 with a Python error, as above."""
-        n = self.module.function("grid_of", [("state", PTR), ("shape", PTR), ("args", PTR), ("bound", PTR),
-                                             ("key", PTR)], I64)
-        state, shape, args, bound, key = n.params
-        sizes, grid = n.at(bound, Bound.SIZES), n.get(bound, Bound.GRID, PTR)
-
-        def constant_sizes() -> None:
-            known = n.call("sizes_of", grid, sizes)
-            n.put(bound, Bound.KNOWN, known)
-            n.leave(known)
-
-        n.when(n.is_("eq", n.get(grid, OB_TYPE, PTR), self.tuple_type), constant_sizes)
-        n.when(n.is_("eq", n.call("PyCallable_Check", grid), 0), lambda: n.leave(0))
-        meta = n.call("bound_arguments", state, shape, args, key)
-        n.when(self._is_null(n, meta), lambda: n.leave(-1))
-        argument = n.f.alloca(PTR, align=8)
-        n.put(argument, 0, meta)
-        answer = n.call("PyObject_Vectorcall", grid, argument, 1, constant(PTR, 0))
-        n.call("Py_DecRef", meta)
-        n.when(self._is_null(n, answer), lambda: n.leave(-1))
-        result = n.call("sizes_of", answer, sizes)
-        n.call("Py_DecRef", answer)
-        n.end(result)
-
-    def _bound_arguments(self) -> None:
-        """A new dict of the arguments by name, or null with a Python error.
-
-        It is a copy of a dict that the state keeps, in which only what differs from the last launch is set, and None
-        for tensors, which must not outlive the launch; `META_VALUES` says what it holds.
-        """
-        n = self.module.function("bound_arguments", [("state", PTR), ("shape", PTR), ("args", PTR), ("key", PTR)], PTR)
-        state, shape, args, key = n.params
-        names, held = n.get(state, Launcher.NAMES, PTR), n.get(state, Launcher.META_VALUES, PTR)
-        count, none = n.get(state, Launcher.PARAMS), self.values.none
-
-        def put(into: Value, k: Value, thing: Value, failed: Jump) -> None:
-            result = n.call("PyDict_SetItem", into, n.get(n.item(names, k), 0, PTR), thing)
-            n.when(n.is_("ne", result, 0), failed)
-
-        def make() -> None:
-            made = n.call("PyDict_New")
-            n.when(self._is_null(n, made), lambda: n.leave(0))
-            n.put(state, Launcher.META, made)
-            n.count(0, count, lambda k: n.put(n.item(held, k), 0, 0))
-
-        n.when(self._is_null(n, n.get(state, Launcher.META, PTR)), make)
-        kept = n.get(state, Launcher.META, PTR)
-
-        def is_tensor(k: Value) -> Value:
-            return n.is_("ne", n.both(n.get(n.at(key, n.mul(k, 16))), Tag.TENSOR), 0)
-
-        def keep(k: Value) -> None:
-            thing = n.pick(is_tensor(k), none, n.call("source", shape, k, args))
-
-            def differs() -> None:
-                put(kept, k, thing, lambda: n.leave(0))
-                n.put(n.item(held, k), 0, thing)
-
-            n.when(n.is_("ne", n.get(n.item(held, k), 0, PTR), thing), differs)
-
-        n.count(0, count, keep)
-        copy = n.call("PyDict_Copy", kept)
-        n.when(self._is_null(n, copy), lambda: n.leave(0))
-
-        def failed() -> None:
-            n.call("Py_DecRef", copy)
-            n.leave(0)
-
-        n.count(0, count, lambda k: n.when(
-            is_tensor(k), lambda: put(copy, k, n.call("source", shape, k, args), failed)))
-        n.end(copy)
 
     # -- the call
 

@@ -15,6 +15,7 @@ from tilewright.targets.llvm.types import DOUBLE, FLOAT, I16, I32, I64, PTR, VOI
 WIDE_ELEMENTS = 2**30       # runtime.launch says the same
 _RECORDS_RO = 0x1C          # PyBUF_RECORDS_RO: strides and format, also of read-only arrays
 _DL_CPU, _DL_CUDA = 1, 2       # DLDeviceType
+_DL_FLOAT = 2                   # DLDataTypeCode
 # Offsets in dlpack.h's DLTensor and in CPython's Py_buffer.
 _DL_DEVICE, _DL_NDIM, _DL_DTYPE, _DL_SHAPE, _DL_STRIDES, _DL_OFFSET, _DL_SIZE = 8, 16, 20, 24, 32, 40, 48
 _PY_ITEMSIZE, _PY_READONLY, _PY_NDIM, _PY_FORMAT, _PY_SHAPE, _PY_STRIDES, _PY_SIZE = 24, 32, 36, 40, 48, 56, 80
@@ -34,6 +35,8 @@ class ValueCode:
         m.external("PyObject_GetBuffer", I32, PTR, PTR, I32)
         m.external("PyBuffer_Release", VOID, PTR)
         m.external("PyErr_Clear", VOID)
+        m.external("PyObject_VectorcallMethod", PTR, PTR, PTR, I64, PTR)
+        m.external("Py_DecRef", VOID, PTR)
         self.int_type = m.external_object("PyLong_Type")
         self.float_type = m.external_object("PyFloat_Type")
         self.true = m.external_object("_Py_TrueStruct")
@@ -45,6 +48,7 @@ class ValueCode:
         m.writer.add_global(f"@formats = internal constant [128 x i32] [{', '.join('i32 ' + c for c in codes)}]")
         self._reach()
         self._tensor_key()
+        self._is_plain()
         self._read_described()
         self._read_buffer()
         self._read_int()
@@ -104,12 +108,41 @@ class ValueCode:
         n.put(slot, 0, address)
         n.end()
 
+    def _is_plain(self) -> None:
+        """Whether a torch tensor's memory holds its numbers, and not those with the other sign (`is_neg`).
+
+        DLPack does not say it.  What is marked so is the imaginary part of a conjugate, or a view of one: it begins in
+        the middle of a complex number, and its strides are whole ones.  Only what may be that is asked.
+        """
+        n = self.module.function("is_plain", [("thing", PTR), ("tensor", PTR), ("address", I64), ("size", I64),
+                                              ("is_neg", PTR)], I32, inline=True)
+        thing, tensor, address, size, is_neg = n.params
+        strides, some_odd = n.get(tensor, _DL_STRIDES, PTR), n.variable(0)
+        n.when(n.is_("eq", n.both(address, size), 0), lambda: n.leave(1))       # complex numbers are aligned
+        n.when(n.is_("ne", n.both(n.get(tensor, _DL_DTYPE, I32), 255), _DL_FLOAT), lambda: n.leave(1))
+        n.when(n.is_("eq", n.as_int(strides), 0), lambda: n.leave(1))
+        n.count(0, n.widen(n.get(tensor, _DL_NDIM, I32)), lambda k: n.write(
+            some_odd, n.either(n.read(some_odd), n.get(n.item(strides, k)))))
+        n.when(n.is_("ne", n.both(n.read(some_odd), 1), 0), lambda: n.leave(1))
+        args = n.f.alloca(PTR, align=8)
+        n.put(args, 0, thing)
+        answer = n.call("PyObject_VectorcallMethod", is_neg, args, 1, Value(PTR, "null"))
+
+        def fails() -> None:
+            n.call("PyErr_Clear")
+            n.leave(0)
+
+        n.when(n.is_("eq", n.as_int(answer), 0), fails)
+        n.call("Py_DecRef", answer)         # one of two objects that live for good
+        n.end(n.widen(self.same(n, answer, self.false), I32))
+
     def _read_described(self) -> None:
         """A torch tensor, by the function of the DLPack exchange API; 3, or 0 if it has to go the slow way."""
-        n = self.module.function("read_described", [("thing", PTR), ("describe", PTR), ("rule", I64), ("key", PTR),
+        n = self.module.function("read_described", [("thing", PTR), ("types", PTR), ("rule", I64), ("key", PTR),
                                                     ("slot", PTR), ("reaches", PTR), ("number", I64)], I64,
                                  inline=True)
-        thing, describe, rule, key, slot, reaches, number = n.params
+        thing, types, rule, key, slot, reaches, number = n.params
+        describe = n.get(types, Types.DESCRIBE, PTR)
         n.when(n.is_("eq", n.as_int(describe), 0), lambda: n.leave(0))
         tensor = n.f.alloca(I64, _DL_SIZE // 8, align=8)
 
@@ -128,6 +161,8 @@ class ValueCode:
         address = n.add(n.get(tensor), n.get(tensor, _DL_OFFSET))
         element = n.get(tensor, _DL_DTYPE, I32)
         size = n.op("lshr", n.both(n.widen(n.op("lshr", element, 8)), 255), 3)
+        plain = n.call("is_plain", thing, tensor, address, size, n.get(types, Types.IS_NEG, PTR))
+        n.when(n.is_("eq", plain, 0), lambda: n.leave(0))
         n.call("tensor_key", address, element, n.read(device), rule, key, slot)
         n.call("reach", address, n.widen(n.get(tensor, _DL_NDIM, I32)), n.get(tensor, _DL_SHAPE, PTR),
                n.get(tensor, _DL_STRIDES, PTR), size, size, reaches, number)
@@ -245,8 +280,7 @@ class ValueCode:
         kind = n.get(thing, OB_TYPE, PTR)
 
         def described() -> None:
-            n.leave(n.call("read_described", thing, n.get(types, Types.DESCRIBE, PTR), rule, key, slot, reaches,
-                           number))
+            n.leave(n.call("read_described", thing, types, rule, key, slot, reaches, number))
 
         is_torchs = n.either(*(self.same(n, kind, n.get(types, at, PTR)) for at in (Types.TENSOR, Types.PARAMETER)))
         n.when(is_torchs, described)

@@ -24,7 +24,7 @@ from tilewright.targets.llvm.machine import Compiler, Machine, Request
 # The modules whose text decides the code: of the pool, of the launcher.
 _WRITERS = ("native.py", "records.py", "../../llvm/text.py", "../../llvm/types.py")
 POOL_SOURCES = (*_WRITERS, "pool_code.py", "sharing_code.py", "fault_code.py", "lone_code.py", "trial_code.py")
-LAUNCHER_SOURCES = (*_WRITERS, "launcher_code.py", "launcher_values.py")
+LAUNCHER_SOURCES = (*_WRITERS, "launcher_code.py", "launcher_grids.py", "launcher_values.py")
 # How far LLVM optimises the launcher: three tensors take 10 ns less than with the few passes of level 1, which are
 # enough for the pool and save a tenth of a second where nothing is stored yet.
 LAUNCHER_LEVEL = 3
@@ -43,7 +43,7 @@ class Symbols:
     """Addresses of C functions of this process: Python's, libc's, libm's and the compiler's support library's."""
 
     def __init__(self) -> None:
-        self._libraries: list[Any] = [ctypes.pythonapi, ctypes.CDLL(None)]
+        self._libraries: list[Any] = [ctypes.pythonapi]     # under Linux it finds what any library here has
         self._more = ["libm.so.6", "libgcc_s.so.1"]
 
     def __call__(self, name: str) -> int:
@@ -69,7 +69,7 @@ def source_key(names: Sequence[str] = POOL_SOURCES) -> str:
     folder = os.path.dirname(__file__)
     texts = []
     for name in names:
-        with open(os.path.join(folder, name), "rb") as file:
+        with open(os.path.join(folder, name), "rb", buffering=0) as file:
             texts.append(file.read())
     marks = " ".join(f"{len(text)}-{zlib.crc32(text):08x}" for text in texts)     # hashlib takes 3 ms to load
     return f"host {machine_kind()} {sys.implementation.cache_tag} {marks}"
@@ -122,6 +122,13 @@ def lone_word() -> int:
     return ctypes.addressof(word)
 
 
+# How native functions are called.  Python's lock stays with the caller of the first, and an error that a signal's
+# handler has raised is raised by the call.
+_LAUNCH = ctypes.PYFUNCTYPE(ctypes.c_int64, *(ctypes.c_void_p,) * 2, *(ctypes.c_int64,) * 3, ctypes.c_void_p)
+_SETTING = ctypes.PYFUNCTYPE(None)
+_STOP = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
 class Library:
     """The pool's code, mapped for good: its threads may be in it until the process ends."""
 
@@ -130,18 +137,16 @@ class Library:
         self.image = Image(load_object(source_key(), pool_text, compiler, store), self.symbols)
         keep_for_ever(self.image)
         self.launch_address = self.image.symbols["launch"]
-        # Python's lock stays with the caller, and an error that a signal's handler has raised is raised by the call.
-        self.launch = ctypes.PYFUNCTYPE(ctypes.c_int64, *(ctypes.c_void_p,) * 2, *(ctypes.c_int64,) * 3,
-                                        ctypes.c_void_p)(self.launch_address)
+        self.launch = _LAUNCH(self.launch_address)
         self._catch, self._release = (self.image.symbols.get(name) for name in ("catch_faults", "release_faults"))
-        self.stop = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.image.symbols["stop"])
+        self.stop = _STOP(self.image.symbols["stop"])
 
     def catch_faults(self) -> None:
         """Make memory faults of kernels errors, where this can be done, also if another handler was installed since."""
         if self._catch:
-            ctypes.PYFUNCTYPE(None)(self._catch)()
+            _SETTING(self._catch)()
 
     def release_faults(self) -> None:
         """Put back the handlers that were there before, unless others were installed above ours."""
         if self._release:
-            ctypes.PYFUNCTYPE(None)(self._release)()
+            _SETTING(self._release)()

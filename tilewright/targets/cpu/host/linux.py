@@ -29,7 +29,8 @@ from tilewright.targets.llvm.machine import Compiler
 if TYPE_CHECKING:
     from tilewright.targets.cpu.host.launcher import Launchers
 
-# Less work than this stays on the caller: sharing costs 3 us with workers awake and 35-60 us with workers asleep.
+# Less work than this stays on the caller, or half of it if workers are awake: sharing costs 1 to 3 us then, and 35 to
+# 60 us with workers asleep.
 WORTH_HELP_NS = 10_000
 # The longest native call between two looks at Ctrl-C, for kernels that do not poll.
 SLICE_NS = 20_000_000

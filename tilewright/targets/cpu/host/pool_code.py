@@ -1,7 +1,8 @@
 """The thread pool of Linux, as LLVM text: who runs which programs of a launch, and when threads sleep.
 
 Launching takes the pool's lock or, when another thread has it, runs alone; `sharing_code` says how work is shared.
-Work too small to be worth the others' help stays on the caller (`launch` measures its first programs to find out).
+Work too small to be worth the others' help stays on the caller (`launch` measures its first programs to find out); half
+as much is enough where they are awake.
 Ctrl-C and the time limit are looked at by the caller alone, between chunks, while it waits and in `while` loops of
 the kernel, which call `poll`; they set the cancel word, which everybody looks at.
 Before: the records of `records.py`.  After `launch`: every program has run or the launch was stopped, and no thread is
@@ -19,6 +20,7 @@ from tilewright.targets.cpu.host.trial_code import TrialCode
 from tilewright.targets.llvm.types import I1, I32, I64, PTR, VOID, Type, Value, constant
 
 KEEP_LOCK_NS = 20_000           # shorter launches keep Python's lock: giving it away and back costs 40 ns
+NEAR_NS = 30_000                # small launches that follow each other so closely keep helpers awake
 CHECK_NS = 20_000_000           # how often Ctrl-C and the clock are looked at
 COUNTDOWN = 64                  # iterations of a kernel's loop between two polls
 SMALL_SCRATCH = 4096            # scratch up to this is on the caller's stack
@@ -39,6 +41,7 @@ class PoolCode:
             FaultCode(module)
         else:
             self._run_kernel()
+        self._lap()
         self._timed()
         self._solo()
         self._scratch_block()
@@ -46,6 +49,7 @@ class PoolCode:
         SharingCode(module, machine)
         TrialCode(module)
         self._measure()
+        self._near()
         self._run()
         self._launch()
         self._stop()
@@ -133,9 +137,19 @@ class PoolCode:
         n = self.module.function("timed", [("kernel", PTR), ("slots", PTR), ("first", I64), ("last", I64),
                                            ("frame", PTR)], I64)
         kernel, slots, first, last, frame = n.params
-        start = n.call("clock")
+        n.put(frame, Frame.LAP, n.call("clock"))
+        n.end(n.call("lap", kernel, slots, first, last, frame))
+
+    def _lap(self) -> None:
+        """The same for programs that run right after others, at whose end the clock was read: that takes 30 to 100 ns.
+        """
+        n = self.module.function("lap", [("kernel", PTR), ("slots", PTR), ("first", I64), ("last", I64),
+                                         ("frame", PTR)], I64, inline=True)
+        kernel, slots, first, last, frame = n.params
         call_kernel(n, kernel, slots, first, last, frame)
-        elapsed = n.sub(n.call("clock"), start)
+        now = n.call("clock")
+        elapsed = n.sub(now, n.get(frame, Frame.LAP))
+        n.put(frame, Frame.LAP, now)
         cost = n.op("udiv", n.op("shl", elapsed, 10), n.sub(last, first))
         n.put(kernel, Kernel.COST, n.greatest(cost, 1))
         n.end(elapsed)
@@ -208,6 +222,18 @@ class PoolCode:
         n.loop(step)
         n.end(n.read(first))
 
+    def _near(self) -> None:
+        """Whether helpers are awake, or were wanted just before: who wakes them for one small launch waits for that."""
+        n = self.module.function("near", [("pool", PTR)], I1)
+        pool, = n.params
+        started = n.is_("ne", n.get(pool, Pool.STARTED, I32), 0)
+        awake = n.both(started, n.is_("eq", n.atomic_get(pool, Pool.SLEEPERS, I32, "monotonic"), 0))
+        n.when(awake, lambda: n.leave(1))
+        now = n.call("clock")
+        before = n.get(pool, Pool.RECENT)
+        n.put(pool, Pool.RECENT, now)
+        n.end(n.is_("ult", n.sub(now, before), NEAR_NS))
+
     def _run(self) -> None:
         """Run `total` programs where that is fastest."""
         n = self.module.function("run", [("kernel", PTR), ("slots", PTR), ("total", I64), ("frame", PTR)])
@@ -237,10 +263,18 @@ class PoolCode:
         n.when(n.f.not_(sure), lambda: n.write(first, n.call("measure", kernel, slots, total, frame)))
         done = n.read(first)
         n.when(n.is_("uge", done, total), n.leave)
-        large = n.is_("uge", expected(n.sub(total, done)), worth)
-        n.when(n.both(large, n.is_("ugt", n.get(pool, Pool.THREADS), 1)),
-               lambda: n.call("share_if_it_pays", kernel, slots, done, total, frame),
-               lambda: n.call("solo", kernel, slots, done, total, frame))
+        work = expected(n.sub(total, done))
+
+        def share() -> None:
+            n.call("share_if_it_pays", kernel, slots, done, total, frame)
+            n.leave()
+
+        def consider() -> None:
+            n.when(n.is_("uge", work, worth), share)
+            n.when(n.is_("uge", n.mul(work, 2), worth), lambda: n.when(n.call("near", pool), share))
+
+        n.when(n.is_("ugt", n.get(pool, Pool.THREADS), 1), consider)
+        n.call("solo", kernel, slots, done, total, frame)
         n.end()
 
     def _launch(self) -> None:

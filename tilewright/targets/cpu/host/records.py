@@ -26,6 +26,7 @@ class Frame:
     CANCEL = 192            # one of `Cancel`
     DEADLINE, NEXT_CHECK, THREAD = 200, 208, 216
     HELD = 224              # one of `Held`
+    LAP = 232               # when the programs that run now began, in ns
     SIZE = 256
 
 
@@ -91,6 +92,7 @@ class Pool:
     JOINED, FIRST_GENERATION = 192, 196                         # i32
     KERNEL, SLOTS, BEGIN, END, CHUNK, RANGES, OWNER = 256, 264, 272, 280, 288, 296, 304     # the shared launch
     LONE_AT = 312                                               # address of the process's word (`lone_code`)
+    RECENT = 320                                                # when helpers were last wanted for little work, in ns
     BLOCK = 384                                                 # the callers' scratch block, when nobody uses it
     TID = 512                                                   # i32 each
     MASK, WORK_MASK, MASK_BYTES = 1536, 1664, 128
@@ -103,23 +105,24 @@ class Launcher:
     """Offsets in the state of one kernel's native launcher; words that name Python objects are borrowed.
 
     `NAMES` points to a word a parameter, its name, `TYPES` to a `Types` record, `RULES` to a word of `Rule` bits a
-    parameter, `SHAPES` and `SPECS` to the first record of a list, `FREE` to a bound launcher that nobody uses.
+    parameter, `SHAPES`, `SPECS` and `GRIDS` to the first record of a list, `FREE` to a bound launcher that nobody uses.
     """
 
     SLOW, FAIL, VARIABLE, NOTHING, NAMES = 0, 8, 16, 24, 32
     PARAMS, RULES, TYPES, SHAPES, SPECS, FREE, BOUND_TYPE = 40, 48, 56, 64, 72, 80, 88
     META, META_VALUES = 96, 104     # a dict for grids that are functions, and the addresses of what it holds
-    SIZE = 112
+    GRIDS, ASKS = 112, 120          # what is known of grid functions; whether unknown ones go the slow way
+    SIZE = 128
     MOST_VALUES = 64        # parameters and options of a launch
     MOST_INDEX = 4096       # a source word below this is an index, else an object's address
 
 
 class Types:
     """Classes whose objects native code reads, or 0: NumPy's array, torch's Tensor and Parameter; torch's function
-    that describes a tensor (`DLPackExchangeAPI.dltensor_from_py_object_no_sync`)."""
+    that describes a tensor (`DLPackExchangeAPI.dltensor_from_py_object_no_sync`); the text "is_neg", interned."""
 
-    ARRAY, TENSOR, PARAMETER, DESCRIBE = 0, 8, 16, 24
-    SIZE = 32
+    ARRAY, TENSOR, PARAMETER, DESCRIBE, IS_NEG = 0, 8, 16, 24, 32
+    SIZE = 40
 
 
 class Rule:
@@ -132,6 +135,17 @@ class Shape:
     """A way to call: how many arguments by position, which names, and where each value comes from."""
 
     NEXT, NAMES, POSITIONAL, NAMED, OPTIONS, VALUES, SOURCES = 0, 8, 16, 24, 32, 40, 48
+
+
+class GridReads:
+    """The code of a grid function, and what it reads of the dict of arguments.
+
+    `COUNT` items (the parameter's number, the address of what `META` holds for it), or -1 if it may see the whole dict.
+    `META` is a kept dict, or null; `TAKEN` is not 0 while a call has it.
+    """
+
+    NEXT, CODE, META, TAKEN, COUNT, ITEMS = 0, 8, 16, 24, 32, 40
+    ITEM = 16
 
 
 class Spec:

@@ -37,10 +37,14 @@ def stub(x86: bool, distance: int) -> bytes:
     return struct.pack("<II", literal, 0xD61F0200)                          # br x16
 
 
-def _put(form: str, low: int, high: int, value: int, memory: Memory, at: int) -> None:
-    if not low <= value <= high:
-        raise InternalError(f"an address is too far away for its relocation ({value:#x})")
-    struct.pack_into(form, memory, at, value)
+_pack32 = struct.Struct("<i").pack_into
+
+
+def _put32(value: int, memory: Memory, at: int) -> None:
+    try:
+        _pack32(memory, at, value)
+    except struct.error:
+        raise InternalError(f"an address is too far away for its relocation ({value:#x})") from None
 
 
 def _absolute64(memory: Memory, at: int, p: int, s: Place, a: int) -> None:
@@ -52,19 +56,19 @@ def _relative64(memory: Memory, at: int, p: int, s: Place, a: int) -> None:
 
 
 def _relative32(memory: Memory, at: int, p: int, s: Place, a: int) -> None:
-    _put("<i", -(2**31), 2**31 - 1, s.near + a - p, memory, at)
+    _put32(s.near + a - p, memory, at)
 
 
 def _word_relative32(memory: Memory, at: int, p: int, s: Place, a: int) -> None:
     """The distance to a word that holds the symbol's address; symbols of the object itself need no such word."""
     if s.word:
-        _put("<i", -(2**31), 2**31 - 1, s.word + a - p, memory, at)
+        _put32(s.word + a - p, memory, at)
         return
     # mov sym@GOTPCREL(%rip), reg becomes lea sym(%rip), reg: same length, opcode 8b -> 8d, two bytes before the place
     if memory[at - 2] != 0x8B:
         raise InternalError("an instruction reads the address of a local symbol in a way that the loader does not know")
     memory[at - 2] = 0x8D
-    _put("<i", -(2**31), 2**31 - 1, s.address + a - p, memory, at)
+    _put32(s.address + a - p, memory, at)
 
 
 X86_64: Mapping[int, Apply] = MappingProxyType({

@@ -18,7 +18,8 @@ from tilewright.targets.cpu.host.native import Jump, Native, NativeModule, Varia
 from tilewright.targets.cpu.host.records import Cancel, Flags, Frame, Kernel, Pool
 from tilewright.targets.llvm.types import I1, I32, I64, PTR, Value, constant
 
-CHUNKS_EACH = 16                # chunks a participant's range is cut into
+MOST_EACH, FEWEST_EACH = 16, 4  # chunks a participant's range is cut into: fewer if they would be short
+CHUNK_NS = 10_000               # short; each costs 0.1 to 0.2 us
 MOST_CHUNKS = 0xFFFF            # what a range's head and tail can count
 HELP_NS = 4_000                 # work that a further participant is asked for
 WAIT_NS = 5_000_000             # how long a caller sleeps at once while it waits for workers
@@ -103,8 +104,9 @@ class SharingCode:
         last = n.least(n.add(first, size), n.get(pool, Pool.END))
 
         def caller() -> None:
-            n.call("timed", kernel, slots, first, last, context)
-            n.call("poll", context)
+            n.call("lap", kernel, slots, first, last, context)
+            due = n.is_("uge", n.get(context, Frame.LAP), n.get(context, Frame.NEXT_CHECK))
+            n.when(due, lambda: n.call("poll", context))
 
         def worker() -> None:
             def refuse() -> None:
@@ -320,9 +322,13 @@ class SharingCode:
         expected = n.op("lshr", n.mul(n.least(count, 1 << 31), cost), 10)
         useful = n.greatest(n.op("udiv", expected, HELP_NS), 2)
         ranges = n.least(n.least(n.get(pool, Pool.THREADS), count), useful)
-        even = n.divided_up(count, n.mul(ranges, CHUNKS_EACH))
-        slice_ = n.greatest(n.op("udiv", n.op("shl", n.get(pool, Pool.SLICE), 10), n.greatest(cost, 1)), 1)
-        chunk = n.greatest(n.least(even, slice_), n.divided_up(count, MOST_CHUNKS))
+        small, large = (n.divided_up(count, n.mul(ranges, each)) for each in (MOST_EACH, FEWEST_EACH))
+
+        def programs_in(time: Value) -> Value:
+            return n.greatest(n.op("udiv", n.op("shl", time, 10), n.greatest(cost, 1)), 1)
+
+        even = n.greatest(small, n.least(large, programs_in(n.value(CHUNK_NS))))
+        chunk = n.greatest(n.least(even, programs_in(n.get(pool, Pool.SLICE))), n.divided_up(count, MOST_CHUNKS))
         chunks = n.divided_up(count, chunk)
         for offset, value in ((Pool.KERNEL, kernel), (Pool.SLOTS, slots), (Pool.BEGIN, first), (Pool.END, last),
                               (Pool.CHUNK, chunk), (Pool.RANGES, ranges), (Pool.OWNER, frame)):
@@ -364,6 +370,7 @@ class SharingCode:
         n.call("steer", pool)
         chunks = n.call("publish", pool, kernel, slots, first, last, frame)
         generation = n.widen(n.atomic_get(pool, Pool.GENERATION, I32))
+        n.put(frame, Frame.LAP, n.call("clock"))
         mine = n.call("work", pool, 0, generation, frame, frame)
         n.call("wait", pool, n.sub(n.narrow(chunks, I32), mine), frame)
         n.atomic_put(pool, Pool.LOCK, constant(I32, 0))

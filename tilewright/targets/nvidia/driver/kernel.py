@@ -9,7 +9,7 @@ Tests: tests/targets/nvidia/driver/test_driver.py.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,10 +18,11 @@ from tilewright.diagnostics import OutOfResources
 from tilewright.targets.base import CodeObject, LoadedKernel, NativeCode
 from tilewright.targets.nvidia.driver.cuda import CUDA, CudaError
 from tilewright.targets.nvidia.driver.device import Device
-from tilewright.targets.nvidia.driver.launch_code import DRIVER_SYMBOLS, KEY, MOST_PARAMS, Record
+from tilewright.targets.nvidia.driver.launch_code import DRIVER_SYMBOLS, KEY, MOST_PARAMS, Record, blocks_along_x
 from tilewright.targets.nvidia.driver.launch_code import text as launch_text
 from tilewright.targets.nvidia.driver.status import Status, raise_failures
 from tilewright.targets.nvidia.driver.stream import current_stream, raw_stream_function
+from tilewright.targets.nvidia.driver.tensor_maps import TensorMaps
 
 _FREE_SHARED = 48 << 10         # more dynamic shared memory has to be asked for: CUDA C++ Programming Guide, 7.2.3
 _MOST_ROWS = 65535              # of a grid's second and third dimension
@@ -40,19 +41,23 @@ class Resources:
 class CudaKernel(LoadedKernel):
     """See the module's docstring."""
 
-    def __init__(self, code: CodeObject, device: Device) -> None:
+    def __init__(self, code: CodeObject, device: Device, plain: Callable[[], LoadedKernel] | None = None) -> None:
+        """`plain` gives the same kernel without tensor maps, for arrays that have none."""
         self.name = code.name
+        self._make_plain = plain
         self.device = device
         data = code.metadata
         self.threads = int(data["threads"])
         self.shared_bytes = int(data["shared"])
         self._params = len(data["params"])      # how many of the slots are parameters of the entry
+        self._maps = TensorMaps(data["tensor_maps"]) if data["tensor_maps"] else None
         self._status = Status(code, device) if "status" in data["hidden"] else None
         with device.current():
             self._library = CUDA.call("cuLibraryLoadData", code.binary, [], [], 0, [], [], 0)
             self.kernel = CUDA.call("cuLibraryGetKernel", self._library, data["entry"].encode())
             self.function = CUDA.call("cuKernelGetFunction", self.kernel)
             self._allow_shared()
+            self._blocks = self._blocks_at_once() if "programs" in data["hidden"] else 0
 
     def _allow_shared(self) -> None:
         if self.shared_bytes <= _FREE_SHARED:
@@ -63,10 +68,22 @@ class CudaKernel(LoadedKernel):
         attribute = CUDA.api.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         CUDA.call("cuFuncSetAttribute", self.function, attribute, self.shared_bytes)
 
+    def _blocks_at_once(self) -> int:
+        """How many blocks the GPU runs at the same time."""
+        each = CUDA.call("cuOccupancyMaxActiveBlocksPerMultiprocessor", self.function, self.threads, self.shared_bytes)
+        return max(1, int(each)) * self.device.limits.multiprocessors
+
     @property
     def record(self) -> int:    # type: ignore[override]
-        """See `LoadedKernel`; kernels with assertions are launched by Python, which looks for failures before."""
-        return 0 if self._status is not None or self._params > MOST_PARAMS else ctypes.addressof(self._words)
+        """See `LoadedKernel`; kernels with assertions are launched by Python, which looks for failures before, those
+        with tensor maps as well, which it makes."""
+        by_python = self._status is not None or self._maps is not None or self._params > MOST_PARAMS
+        return 0 if by_python else ctypes.addressof(self._words)
+
+    @computed
+    def _plain(self) -> LoadedKernel:
+        assert self._make_plain is not None
+        return self._make_plain()
 
     @computed
     def _words(self) -> Any:
@@ -81,7 +98,8 @@ class CudaKernel(LoadedKernel):
                 (Record.LAUNCH, native.load("launch", KEY, launch_text, symbols)),
                 (Record.FUNCTION, int(self.function)), (Record.CONTEXT, int(self.device.context)),
                 (Record.STREAM, 0 if stream is None else id(stream)), (Record.DEVICE, id(self._kept[1])),
-                (Record.PARAMS, self._params), (Record.THREADS, self.threads), (Record.SHARED, self.shared_bytes)):
+                (Record.PARAMS, self._params), (Record.THREADS, self.threads), (Record.SHARED, self.shared_bytes),
+                (Record.BLOCKS, self._blocks)):
             self._words[offset // 8] = value
 
     def failure(self, grid: tuple[int, int, int], frame: int) -> Exception:
@@ -101,15 +119,23 @@ class CudaKernel(LoadedKernel):
         wrong = self._wrong_grid(grid)
         if wrong is not None:
             raise wrong
+        maps = [] if self._maps is None else self._maps.addresses(tuple(slots[:self._params]))
+        if maps is None:
+            self._plain.launch(grid, slots)
+            return
         words = list(slots[:self._params])
         if self._status is not None:
             raise_failures()
             words.append(self._status.address)
+        if self._blocks:
+            words.append(grid[0])       # never with the status: a kernel with assertions does not loop over programs
         values = (ctypes.c_uint64 * max(1, len(words)))(*words)
         first = ctypes.addressof(values)
-        pointers = (ctypes.c_void_p * max(1, len(words)))(*range(first, first + 8 * len(words), 8))
+        places = [*range(first, first + 8 * len(words), 8), *maps]
+        pointers = (ctypes.c_void_p * max(1, len(places)))(*places)
+        blocks = (blocks_along_x(self._blocks, grid), grid[1], grid[2])
         with self.device.current():
-            self._launch(grid, current_stream(self.device.index), ctypes.addressof(pointers))
+            self._launch(blocks, current_stream(self.device.index), ctypes.addressof(pointers))
 
     def _launch(self, grid: tuple[int, int, int], stream: int, pointers: int) -> None:
         try:

@@ -2,6 +2,8 @@
 
 `launch(record, slots, x, y, z, frame)` makes the kernel's context current where it is not, asks torch for its stream
 (`_cuda_getCurrentRawStream`, 0.1 µs), points at the slots, and calls cuLaunchKernel.  Python's lock is held.
+A kernel that loops over programs (`BLOCKS`, how many of its blocks the GPU runs at once, is not 0) gets as many
+blocks along x as there are, at most one a program, and the number of programs as a parameter behind the slots.
 The record's words are `Record`; `frame` gets the driver's error code.
 Tests: tests/targets/nvidia/driver/test_launch_code.py.
 """
@@ -15,7 +17,7 @@ from tilewright.targets.llvm.text import FunctionWriter, ModuleWriter
 from tilewright.targets.llvm.types import I8, I32, I64, PTR, Type, Value, constant
 
 MOST_PARAMS = 64            # what a native launcher passes at most
-KEY = "cuda launch 1"       # changes with the text, which is stored under it
+KEY = "cuda launch 2"       # changes with the text, which is stored under it
 NULL = constant(PTR, 0)
 _SYMBOLS: tuple[tuple[str, Type, tuple[Type, ...]], ...] = (
     ("cuCtxGetCurrent", I32, (PTR,)), ("cuCtxPushCurrent_v2", I32, (PTR,)), ("cuCtxPopCurrent_v2", I32, (PTR,)),
@@ -29,8 +31,8 @@ DRIVER_SYMBOLS = tuple(name for name, _, _ in _SYMBOLS if name.startswith("cu"))
 class Record:
     """Offsets in a kernel's record.  `STREAM` is the address of torch's function or 0, `DEVICE` of its argument."""
 
-    LAUNCH, FUNCTION, CONTEXT, STREAM, DEVICE, PARAMS, THREADS, SHARED = range(0, 64, 8)
-    SIZE = 64
+    LAUNCH, FUNCTION, CONTEXT, STREAM, DEVICE, PARAMS, THREADS, SHARED, BLOCKS = range(0, 72, 8)
+    SIZE = 72
 
 
 def text() -> str:
@@ -43,8 +45,9 @@ def text() -> str:
     record, slots, x, y, z, frame = f.params
     pushed = _enter_context(f, record)
     stream = _stream(f, record, pushed)
-    arguments = _arguments(f, record, slots)
-    sizes = [f.cast("trunc", v, I32) for v in (x, y, z, _word(f, record, Record.THREADS))]
+    arguments = _arguments(f, record, slots, x)
+    blocks = _blocks(f, record, x, f.op("mul", y, z))
+    sizes = [f.cast("trunc", v, I32) for v in (blocks, y, z, _word(f, record, Record.THREADS))]
     shared = f.cast("trunc", _word(f, record, Record.SHARED), I32)
     one = constant(I32, 1)
     code = _call(f, "cuLaunchKernel", (_word(f, record, Record.FUNCTION, PTR), *sizes, one, one, shared, stream,
@@ -111,14 +114,35 @@ def _stream(f: FunctionWriter, record: Value, pushed: Value) -> Value:
     return f.phi(PTR, [(NULL, before), (stream, answered)])
 
 
-def _arguments(f: FunctionWriter, record: Value, slots: Value) -> Value:
-    """The addresses of the parameters' values."""
-    addresses = f.alloca(PTR, MOST_PARAMS, align=8)
+def _blocks(f: FunctionWriter, record: Value, programs: Value, others: Value) -> Value:
+    """The blocks along x: `blocks_along_x`."""
+    one = constant(I64, 1)
+    at_once = _word(f, record, Record.BLOCKS)
+    each = f.op("udiv", at_once, f.select(f.icmp("eq", others, constant(I64, 0)), one, others))
+    least = f.select(f.icmp("ult", each, one), one, each)
+    fewer = f.select(f.icmp("ult", least, programs), least, programs)
+    return f.select(f.icmp("eq", at_once, constant(I64, 0)), programs, fewer)
+
+
+def blocks_along_x(at_once: int, grid: Sequence[int]) -> int:
+    """How many blocks along x run the programs of `grid`, if the GPU runs `at_once` blocks at the same time; 0 of
+    those: a block runs one program."""
+    x, y, z = grid
+    return min(x, max(1, at_once // max(1, y * z))) if at_once else x
+
+
+def _arguments(f: FunctionWriter, record: Value, slots: Value, programs: Value) -> Value:
+    """The addresses of the parameters' values; that of the number of programs is one more than some kernels take."""
+    addresses = f.alloca(PTR, MOST_PARAMS + 1, align=8)
     zero, one = constant(I64, 0), constant(I64, 1)
 
     def address(k: Value, carried: tuple[Value, ...]) -> tuple[Value, ...]:
         f.store(f.gep(slots, k, I64), f.gep(addresses, k, PTR), 8)
         return ()
 
-    f.loop(zero, _word(f, record, Record.PARAMS), one, address, ())
+    count = _word(f, record, Record.PARAMS)
+    f.loop(zero, count, one, address, ())
+    last = f.alloca(I64, align=8)
+    f.store(programs, last, 8)
+    f.store(last, f.gep(addresses, count, PTR), 8)
     return addresses

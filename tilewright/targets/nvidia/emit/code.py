@@ -7,11 +7,12 @@ Before: nothing.  After: as for `llvm.text.FunctionWriter`.  Tests: tests/target
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from tilewright.layout import Layout
-from tilewright.layout.linear import LANE, REGISTER, WARP
+from tilewright.layout.linear import LANE, REGISTER, TURN, WARP
 from tilewright.targets.llvm.text import FunctionWriter, ModuleWriter
 from tilewright.targets.llvm.types import I1, I32, I64, VOID, Type, Value, constant
 from tilewright.targets.nvidia.emit.instructions import INSTRUCTIONS
@@ -20,6 +21,15 @@ _CONSTRAINTS = {"i1": "b", "i16": "h", "half": "h", "i32": "r", "float": "f", "i
 LANE_BITS = 5
 WARP_LANES = 1 << LANE_BITS
 ALL_LANES = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Number `index`, from the low bits up, of the `count` equal parts of a word."""
+
+    word: Value
+    index: int
+    count: int
 
 
 class Code(FunctionWriter):
@@ -32,6 +42,9 @@ class Code(FunctionWriter):
         self.num_warps = num_warps
         self.has_fp8 = has_fp8      # converts them in hardware
         self._threads: dict[tuple[int, ...], Value] = {}
+        self._wholes: dict[tuple[Value, ...], Value] = {}
+        self._parts: dict[Value, Part] = {}
+        self._turn: Value | None = None     # the number of the turn, in a loop over registers
         self._is_unrelated = False
         with self.entry():
             self.tid = self.machine("tid", [I32], [])[0]
@@ -131,27 +144,45 @@ class Code(FunctionWriter):
         else:
             self.machine("barrier", [], [constant(I32, 0)])
 
+    # --- words
+
+    def note_whole(self, pieces: Sequence[Value], word: Value) -> None:
+        """Remember that `pieces`, in this order, are all of the bits of `word`."""
+        self._wholes[tuple(pieces)] = word
+        self._parts.update((piece, Part(word, k, len(pieces))) for k, piece in enumerate(pieces))
+
+    def part(self, piece: Value) -> Part | None:
+        """Which part of a word `piece` is; None if it was taken from none."""
+        return self._parts.get(piece)
+
+    def whole(self, pieces: Sequence[Value]) -> Value | None:
+        """The word that was taken apart into `pieces`; None if there is none."""
+        return self._wholes.get(tuple(pieces))
+
     # --- threads
 
     def thread_flag(self, free: dict[str, int]) -> Value | None:
-        """i1: are this thread's `free` bits (masks of lane and warp) all 0; None if none is named."""
-        mask = free.get(LANE, 0) | free.get(WARP, 0) << LANE_BITS
-        if not mask:
-            return None
-        return self.icmp("eq", self.op("and", self.tid, constant(I32, mask)), constant(I32, 0))
+        """i1: are the `free` bits (masks of lane, warp and turn) of this thread all 0; None if none is named."""
+        mask, flag = free.get(LANE, 0) | free.get(WARP, 0) << LANE_BITS, None
+        for number, bits in ((self.tid, mask), (self._turn, free.get(TURN, 0))):
+            if bits and number is not None:
+                flag = self.both(flag, self.icmp("eq", self.op("and", number, constant(I32, bits)), constant(I32, 0)))
+        return flag
 
     def is_first_thread(self) -> Value:
         return self.icmp("eq", self.tid, constant(I32, 0))
 
     def index(self, layout: Layout, register: int) -> Value:
-        """The index that `layout` gives to `register` of this thread, as i32."""
+        """The index that `layout` gives to `register` of this thread, in this turn of a loop, as i32."""
         thread_bases = (*_exactly(layout.bases(LANE), LANE_BITS), *layout.bases(WARP))
-        base = self.of_thread(thread_bases)
+        base, turns = self.of_thread(thread_bases), layout.bases(TURN)
+        if any(turns):
+            base = self.op("xor", base, self.of_turn(turns))
         offset = layout(**{REGISTER: register})
         if not offset:
             return base
         moved = 0
-        for b in thread_bases:
+        for b in (*thread_bases, *turns):
             moved |= b
         if moved & offset:
             return self.op("xor", base, constant(I32, offset))
@@ -164,6 +195,27 @@ class Code(FunctionWriter):
             with self.entry():
                 known = self._threads[bases] = self.combine(self.tid, bases)
         return known
+
+    def of_turn(self, bases: Sequence[int]) -> Value:
+        """The same of the bits of the number of this turn."""
+        assert self._turn is not None
+        return self.combine(self._turn, bases)
+
+    def repeat(self, count: int, turn: Callable[[], None]) -> None:
+        """A loop of `count` turns, which stays one; what `turn` writes may ask for its number (`of_turn`)."""
+        inside, leave, before, outer = self.label("turn"), self.label("exit"), self.block, self._turn
+        self.br(inside)
+        self.place(inside)
+        self._turn = Value(I32, self.fresh("t"))
+        phi = len(self._lines)
+        self._lines.append("")
+        turn()
+        following = self.op("add", self._turn, constant(I32, 1))
+        self._patch_phis(phi, (self._turn,), (constant(I32, 0),), before, (following,))
+        again = self.icmp("ult", following, constant(I32, count))
+        self.cond_br(again, inside, leave, mark=f", !llvm.loop {self.module.never_unrolled()}")
+        self.place(leave)
+        self._turn = outer
 
     def combine(self, number: Value, bases: Sequence[int]) -> Value:
         """The xor of bases[i] over the bits i of `number` that are set; runs of doubling bases become one shift."""
@@ -221,9 +273,9 @@ def _attributes(num_warps: int, programs: int, max_registers: int | None) -> str
     return f'nounwind "nvvm.reqntid"="{32 * num_warps}" {limit}'
 
 
-def without_limit(text: str) -> str:
-    """A kernel's text without a least number of programs that shall fit on an SM."""
-    return re.sub(r'"nvvm.minctasm"="\d+"', '"nvvm.minctasm"="1"', text)
+def with_programs(text: str, programs: int) -> str:
+    """A kernel's text with another least number of programs that shall fit on an SM."""
+    return re.sub(r'"nvvm.minctasm"="\d+"', f'"nvvm.minctasm"="{programs}"', text)
 
 
 def known_flag(value: Value) -> bool | None:

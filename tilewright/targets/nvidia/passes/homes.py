@@ -30,7 +30,7 @@ from tilewright.targets.nvidia.passes.special import reduce_layout, scan_layout,
 
 ANCHORED = frozenset({"load", "store", "atomic_rmw", "atomic_cas"})
 _TESTED = frozenset({"load", "store"})      # whose code tests what is only likely
-_SHAPES = frozenset({"expand_dims", "permute", "reshape", "hint"})
+_SHAPES = frozenset({"expand_dims", "permute", "reshape", "hint", "box"})
 _LEAVES = frozenset({"splat", "iota"})
 # Ops whose results are put into a layout of their own by their code, whatever their operands have.
 _MOVING = frozenset({"cat", "gather", "histogram", "slice"})
@@ -237,7 +237,7 @@ def _in_place(op: Op) -> bool:
 def _mapped(image: Callable[[Op, Layout], Layout]) -> Rule:
     """The home of a shape op's result, from its operand's."""
     def rule(homes: Homes, op: Op, result: Value) -> Layout | None:
-        (source,) = op.operands
+        source = op.operands[0]
         if not is_tile(source):
             return homes.plain(result)
         home = homes.home.get(source)
@@ -281,5 +281,5 @@ _FORWARD: Mapping[str, Rule] = {
     "expand_dims": _mapped(lambda op, a: views.expanded(a, op.attrs["axis"])),
     "permute": _mapped(lambda op, a: views.transposed(a, op.attrs["order"])),
     "broadcast": _mapped(lambda op, a: a),
-    "hint": _mapped(lambda op, a: a),
+    "hint": _mapped(lambda op, a: a), "box": _mapped(lambda op, a: a),
 }

@@ -23,7 +23,7 @@ from tilewright.targets.nvidia.passes.homes import ANCHORED, Homes, is_tile
 
 _CONTROL = frozenset({"for", "while", "if"})
 _ASKING = frozenset({"scan", "sort", "split", "map", "reduce", "inline_asm", "inline_asm_ordered"})
-_IN_PLACE = frozenset({"expand_dims", "permute", "reshape", "broadcast", "hint"})
+_IN_PLACE = frozenset({"expand_dims", "permute", "reshape", "broadcast", "hint", "box"})
 
 
 def lay_out(module: Module, num_warps: int, capability: Capability) -> Module:

@@ -20,17 +20,16 @@ Before: laid-out IR.  After: the same stage, with ops on shared memory.  Tests: 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tilewright.analysis.alias import Alias
+from tilewright.analysis.alias import Alias, written_bases
 from tilewright.analysis.axis import Axis
 from tilewright.analysis.effects import is_volatile
 from tilewright.analysis.uniform import Uniform
 from tilewright.ir.build import Builder
 from tilewright.ir.layout_rules import layout_of
 from tilewright.ir.node import Block, Module, Op, Value
-from tilewright.ir.ops.table import Effect
 from tilewright.ir.types import I32, Tile, Type, element_of, shape_of
 from tilewright.ir.walk import defining_ops, ops_in, uses
 from tilewright.layout import padded_shape, views
@@ -78,7 +77,7 @@ class _Pipeliner:
         body = module.entry.body
         self._uses, self._ops, self._uniform = uses(body), defining_ops(body), Uniform.of(body)
         self._alias, self._axis = Alias(module), Axis(module, optimistic=True)
-        self._written = _written(module, self._alias)
+        self._written = written_bases(module, self._alias)
 
     def block(self, block: Block) -> Block:
         ops: list[Op] = []
@@ -158,18 +157,6 @@ class _Pipeliner:
     def _is_arithmetic(self, load: Op, body: Block) -> bool:
         """Whether the load's address and mask depend on the loop by pure ops alone."""
         return all(op.row.is_pure and not op.regions for op in _slice(load, body, self._ops))
-
-
-def _written(module: Module, alias: Alias) -> frozenset[Value]:
-    """The parameters through which the kernel may write."""
-    found: set[Value] = set()
-    for op in ops_in(module.entry.body):
-        if op.row.effects & Effect.WRITES:
-            bases = alias.bases(op.operands[0])
-            if bases is None:
-                return frozenset(module.entry.params)
-            found |= bases
-    return frozenset(found)
 
 
 def _slice(load: Op, body: Block, ops: Mapping[Value, Op]) -> list[Op]:
@@ -263,7 +250,10 @@ class _Loop:
         ahead = self._begin(further, ahead, self._is_before(further, upper, index), slots)
         values = dict(zip(self._body.args, (index, *own), strict=True))
         loads = {c.load: (c, self._slot(b, c, now)) for b, c in zip(buffers, self._copies, strict=True)}
+        needed = _needed(self._body, loads.keys())
         for op in self._body.ops[:-1]:
+            if op not in needed:
+                continue
             if op in loads:
                 copied, address = loads[op]
                 attrs = {"memory": copied.buffer.memory, "to": copied.to}
@@ -349,6 +339,20 @@ def _copied_block(block: Block, values: dict[Value, Value]) -> Block:
     args = tuple(Value(a.type, a.hint) for a in block.args)
     values.update(zip(block.args, args, strict=True))
     return Block(args, tuple(_copied_op(o, values) for o in block.ops))
+
+
+def _needed(body: Block, copied: Collection[Op]) -> set[Op]:
+    """The ops of an iteration without those that only the addresses and masks of the copied loads are made of."""
+    needed: set[Op] = set()
+    values = set(body.terminator.operands)
+    for op in reversed(body.ops[:-1]):
+        if op in copied:
+            needed.add(op)
+        elif not op.row.is_pure or op.regions or not values.isdisjoint(op.results):
+            needed.add(op)
+            values.update(op.operands)
+            values.update(v for region in op.regions for o in ops_in(region) for v in o.operands)
+    return needed
 
 
 def _with_results(op: Op, renamed: Mapping[Value, Value]) -> Op:

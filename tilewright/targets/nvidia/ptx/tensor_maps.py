@@ -33,7 +33,8 @@ class TensorMap:
     """A map of `array` for boxes of shape `box`; row-major, so the last dimension is the innermost one of the copy.
 
     swizzle: 0, 32, 64 or 128 bytes; element_type: the number of tensormap.replace, from the array's dtype if None;
-    nan_fill: elements out of bounds are NaN and not 0.
+    nan_fill: elements out of bounds are NaN and not 0.  Where `shape` and `strides` (in bytes) are given, they stand
+    in place of the array's, whose bytes then are just memory; the map begins `offset` bytes behind its first one.
     """
 
     array: Array
@@ -41,16 +42,21 @@ class TensorMap:
     swizzle: int = 0
     element_type: int | None = None
     nan_fill: bool = False
+    shape: Sequence[int] | None = None
+    strides: Sequence[int] | None = None
+    offset: int = 0
 
     def packed(self, address: int) -> bytes:
         """The 128 bytes, with the array's address on the machine."""
         array = self.array
+        shape = array.shape if self.shape is None else self.shape
+        strides = array.strides if self.strides is None else self.strides
         kind = self.element_type if self.element_type is not None else _NAMES[array.dtype.str[1:]]
-        if array.strides[-1] != array.itemsize:
+        if strides[-1] != ELEMENT_TYPES[kind][0]:
             raise ValueError("the last dimension of a tensor map is contiguous")
-        fields = Fields(address, array.ndim, kind, 0,
+        fields = Fields(address + self.offset, len(shape), kind, 0,
                         {0: 0, 32: 1, 64: 2, 128: 3}[self.swizzle], int(self.nan_fill),
-                        list(array.shape[::-1]), list(array.strides[::-1][1:]), list(self.box)[::-1], [1] * array.ndim)
+                        list(shape[::-1]), list(strides[::-1][1:]), list(self.box)[::-1], [1] * len(shape))
         return fields.pack()
 
 
