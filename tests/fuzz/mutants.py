@@ -39,6 +39,7 @@ CPU, LLVM = "tilewright.targets.cpu.", "tilewright.targets.llvm."
 SUITES = {PASSES: ["tests/passes", "tests/conform/test_random.py"], ANALYSIS: ["tests/analysis", "tests/passes"],
           CPU + "panels": ["tests/targets/cpu/test_panels.py"],
           CPU + "state": ["tests/conform", "tests/targets/cpu/test_panels.py"],
+          CPU + "aliasing": ["tests/targets/cpu/test_memory_order.py"],
           CPU + "elements": ["tests/lang/test_values_loops_of_elements.py"],
           CPU: ["tests/conform"], LLVM: ["tests/conform"]}
 

@@ -20,7 +20,7 @@ from tilewright.ir.walk import carried_sources, definitions
 
 _RING = frozenset({"add", "sub", "mul"})
 _MOVES = frozenset({"splat", "broadcast", "expand_dims", "permute", "reshape", "slice", "hint", "convert"})
-_SOURCES = frozenset({"program_id", "num_programs", "iota", "constant"})
+_SOURCES = frozenset({"program_id", "num_programs", "block_id", "num_blocks", "iota", "constant"})
 _DERIVED = _RING | _MOVES | _SOURCES | {"div_s", "div_u", "rem_s", "rem_u", "and", "shl", "shr_s", "shr_u", "min_s",
                                         "max_s", "ext_s", "ext_u", "trunc"}
 _CONTROL = frozenset({"for", "while", "if"})

@@ -94,7 +94,7 @@ TABLE: Mapping[str, Knob] = MappingProxyType({k.name: k for k in (
     Knob("ptxas", ("TILEWRIGHT_PTXAS_PATH", "TRITON_PTXAS_PATH"), str, "", False,
          "The assembler for NVIDIA GPUs; empty means what is found (nvJitLink's library, or ptxas).",
          "nvidia.ptxas"),
-    Knob("tensor_maps", ("TILEWRIGHT_TENSOR_MAPS",), bool, False, True,
+    Knob("tensor_maps", ("TILEWRIGHT_TENSOR_MAPS",), bool, True, True,
          "Let GPUs of compute capability 9.0 and later copy blocks of tensor descriptors by hardware (TMA)."),
     Knob("cache_size", ("TILEWRIGHT_CACHE_SIZE",), int, 1024, False,
          "Size of the disk cache in MiB; above it, what was used longest ago is removed."),

@@ -74,6 +74,16 @@ def in_a_loop(x, out, n, BM: tl.constexpr, BN: tl.constexpr):
 
 
 @triton.jit
+def branching(x, out, n, BM: tl.constexpr, BN: tl.constexpr):
+    v = x.load([0, 0])
+    if n > 3:
+        v += x.load([8, 0]) + x.load([16, 0])
+    else:
+        v *= x.load([24, 0])
+    out.store([0, 0], v)
+
+
+@triton.jit
 def while_some(x, out, n, BM: tl.constexpr, BN: tl.constexpr):
     i = 0
     total = tl.zeros((BM, BN), tl.float32)
@@ -207,6 +217,18 @@ def test_a_loop_and_a_branch(seed):
     np.testing.assert_array_equal(out, want)
 
 
+@pytest.mark.parametrize("n", [3, 4])
+def test_branches(n):
+    x, out = array(50, 64, seed=1), array(8, 64)
+    run(branching, (1,), (describe(x, [8, 64]), describe(out, [8, 64]), n), {"BM": 8, "BN": 64}, 1)
+    np.testing.assert_array_equal(out, x[:8] + x[8:16] + x[16:24] if n > 3 else x[:8] * x[24:32])
+
+
+def test_what_is_in_a_loop_stays_with_the_threads():
+    args = (describe(array(50, 64), [8, 64]), describe(array(50, 64), [8, 64]), 50)
+    assert COPY not in launch_code(in_a_loop, args, {"BM": 8, "BN": 64}, ptx_machine.TARGET).texts["ptx"]
+
+
 @pytest.mark.parametrize("n", [0, 8, 50])
 def test_a_while_loop(n):
     x, out = array(56, 64, seed=1), array(8, 64)
@@ -218,19 +240,20 @@ def test_a_while_loop(n):
 def test_a_program_sees_its_own_stores(seed):
     x = array(50, 64, seed=1)
     want = x.copy()
-    code = run(in_place, (1,), (describe(x, [8, 64]), 50), {"BM": 8, "BN": 64}, seed)
+    run(in_place, (1,), (describe(x, [8, 64]), 50), {"BM": 8, "BN": 64}, seed)
     for i in range(0, 50, 8):
         block = block_of(want, (i, 0), (8, 64)) + 1
         want[i + 3:i + 11, 1:] = block[:len(want[i + 3:i + 11]), :-1]
     np.testing.assert_array_equal(x, want)
-    assert "shared = true" in code.texts["laid-out"]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_program_sees_its_own_stores_through_pointers(seed):
     x, out = array(16, 64), array(8, 64)
     args = (describe(x, [8, 64]), describe(out, [8, 64]), x)
-    run(read_back, (1,), args, {"BM": 8, "BN": 64}, seed)
+    code = run(read_back, (1,), args, {"BM": 8, "BN": 64}, seed)
+    assert code.texts["laid-out"].count("shared = true, again = true") == 3
+    assert code.texts["laid-out"].count("everywhere = true") == 1
     want = np.where(np.arange(8)[:, None] < 4, 4.0, 5.0) * np.ones((8, 64))
     np.testing.assert_array_equal(out, want)
     np.testing.assert_array_equal(x[:8], want)
@@ -357,10 +380,10 @@ def test_what_a_map_may_be():
 
 def test_what_comes_out_is_verified_and_printed():
     x, out = describe(array(50, 64), [8, 64]), describe(array(50, 64), [8, 64])
-    text = launch_code(in_a_loop, (x, out, 50), {"BM": 8, "BN": 64}, ptx_machine.TARGET).texts["laid-out"]
+    text = launch_code(branching, (x, out, 3), {"BM": 8, "BN": 64}, ptx_machine.TARGET).texts["laid-out"]
     module = parse_module(text)
     verify(module, Stage.LAID_OUT)
-    assert print_module(module) == text and text.count("box_store") == 1
+    assert print_module(module) == text and text.count("mbarrier_wait") == 3
 
 
 @pytest.mark.skipif(find_assembler() is None, reason="no assembler on this machine")

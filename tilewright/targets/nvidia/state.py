@@ -26,12 +26,13 @@ from tilewright.targets.llvm.types import I32, I64, constant, integer_value
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia.emit.code import Code
 from tilewright.targets.nvidia.indices import index_values
+from tilewright.targets.nvidia.lazy import Lazy, Picked, registers_of
 from tilewright.targets.nvidia.shared import SharedMemory, alignment
 
 if TYPE_CHECKING:
     from tilewright.targets.nvidia.capability import Capability
 
-Registers = tuple[LlvmValue, ...]
+Registers = Sequence[LlvmValue]
 
 
 @dataclass(slots=True)
@@ -56,11 +57,11 @@ class Kernel:
         self.code = code
         self.capability = capability
         self.axis = Axis(module)
-        self.likely_axis = Axis(module, ranges=self.axis.ranges, optimistic=True)
         self.alias = Alias(module)
         self.indices = index_values(module)
         self.branches = any(op.name in ("for", "while", "if") for op in ops_in(module.entry.body))
         self.written: frozenset[Value] = frozenset()
+        self.ahead = _loaded_ahead(module.entry.body)
         self.uses: Mapping[Value, int] | None = None
         self.messages = Messages()
         self.shared = SharedMemory(code, alignment(max(
@@ -78,6 +79,13 @@ class Kernel:
         self._values: dict[Value, Registers] = {}
         self._wide: dict[Value, Registers] = {}
         self._later: dict[Value, tuple[Callable[[], Registers], object]] = {}
+        self._again: dict[Value, Callable[[], Registers]] = {}
+        self._made: list[Value] = []        # of those, what the op at hand has asked for
+
+    @computed
+    def likely_axis(self) -> Axis:
+        """What is likely to be so."""
+        return Axis(self.module, ranges=self.axis.ranges, optimistic=True)
 
     @computed
     def signed_axis(self) -> Axis:
@@ -87,12 +95,16 @@ class Kernel:
     # -- values
 
     def bind(self, value: Value, registers: Sequence[LlvmValue]) -> None:
-        self._values[value] = tuple(registers)
+        self._values[value] = registers if isinstance(registers, (Lazy, Picked)) else tuple(registers)
 
     def registers(self, value: Value) -> Registers:
         """One LLVM value for each register of a tile; of a scalar the one that it is."""
         if value not in self._values:
-            self._values[value] = self._later[value][0]()
+            if value in self._again:
+                self._made.append(value)
+                self._values[value] = self._again[value]()
+            else:
+                self._values[value] = self._later[value][0]()
         return self._values[value]
 
     def bind_later(self, value: Value, make: Callable[[], Registers], source: object) -> None:
@@ -104,17 +116,39 @@ class Kernel:
         """Where a value's registers come from, if they are still to be made; else None."""
         return None if value in self._values or value not in self._later else self._later[value][1]
 
+    def bind_again(self, value: Value, make: Callable[[], Registers]) -> None:
+        """`make` gives the registers of `value` to each op that takes them, so that none holds them in between."""
+        self._again[value] = make
+        self._values.pop(value, None)
+
+    @contextmanager
+    def one_op(self, operands: Sequence[Value]) -> Iterator[None]:
+        """Inside, an op on `operands` is lowered: what is made for it is there in all of its blocks, and then gone."""
+        before = len(self._made)
+        for value in operands:
+            if value in self._again:
+                self.registers(value)
+        try:
+            yield
+        finally:
+            for value in self._made[before:]:
+                self._values.pop(value, None)
+            del self._made[before:]
+
     def scalar(self, value: Value) -> LlvmValue:
         (only,) = self._values[value]
         return only
 
     def bind_wide(self, value: Value, registers: Sequence[LlvmValue]) -> None:
-        self._wide[value] = tuple(registers)
+        self._wide[value] = registers if isinstance(registers, (Lazy, Picked)) else tuple(registers)
 
     def wide(self, value: Value) -> Registers:
         """An integer in 64 bits: computed so if it is an index, else extended."""
         known = self._wide.get(value)
-        return tuple(self.code.to_i64(v) for v in self._values[value]) if known is None else known
+        if known is None:
+            narrow = self.registers(value)
+            return registers_of(self.code, len(narrow), lambda r: self.code.to_i64(narrow[r]))
+        return known
 
     def extended_constant(self, value: Value) -> Registers:
         """A 32-bit integer constant as one of 64 bits."""
@@ -194,6 +228,21 @@ def inside(kernel: Kernel, t: Tile, layout: Layout, register: int) -> LlvmValue 
             place = code.index(bound.coordinate, register)
             flag = code.both(flag, code.icmp("ult", place, constant(I32, bound.limit)))
     return True if flag is None else flag
+
+
+def _loaded_ahead(body: Block) -> frozenset[Op]:
+    """The loads of what the next iteration of a loop needs: they are made early for a reason."""
+    ends = [op.regions[0].terminator for op in ops_in(body) if op.name == "for"]
+    ops = defining_ops(body) if ends else {}
+    found: set[Op] = set()
+    work = [v for end in ends for v in end.operands]
+    while work:
+        op = ops.get(work.pop())
+        if op is not None and op.name == "if":
+            work += op.regions[0].terminator.operands
+        elif op is not None and op.name == "load":
+            found.add(op)
+    return frozenset(found)
 
 
 def _restore(bindings: dict[Value, Registers], value: Value, registers: Registers | None) -> None:

@@ -13,9 +13,9 @@
 
 Loads between which nothing else happens are begun together, so that they wait once.  The barrier in front lets the
 hardware write where threads have read, and the fence shows it what they wrote, to shared memory as to global memory.
-Each such place has an mbarrier of its own, which is used once: loads in loops stay with the threads, since a copy that
-is waited for where it begins takes longer than loads do (5 to 31 % an iteration, blocks of 1 to 32 KiB, H200,
-2026-11-30).
+Each such place has an mbarrier of its own, which is used once, since what is in a loop stays with the threads: a copy
+that is waited for where it begins takes longer than their accesses do (loads 5 to 31 % an iteration, stores 8 to 23 %,
+blocks of 1 to 32 KiB, H200, 2026-11-30).
 
 Before: laid-out IR, behind `pipeline`.  After: the same stage, without `box`.
 Tests: tests/targets/nvidia/test_boxes.py.
@@ -33,7 +33,7 @@ from tilewright.ir.types import I32
 from tilewright.ir.walk import defining_ops, ops_in, uses
 from tilewright.passes.boxes import FORGET_BOXES
 from tilewright.targets.nvidia.boxes import MBARRIER_BYTES
-from tilewright.targets.nvidia.passes.described import MOST_BYTES, Described, Kept, kept, tile_of
+from tilewright.targets.nvidia.passes.described import MOST_TOGETHER, Described, Kept, kept, tile_of
 from tilewright.targets.nvidia.tensor_maps import box_bytes
 
 
@@ -64,14 +64,14 @@ class _Copying:
         self._ops, self._uses, self._alias = defining_ops(body), uses(body), Alias(module)
         self._accesses = [op for op in ops_in(body) if op.row.effects & (Effect.READS | Effect.WRITES)]
         self._waits_for_others = any(op.row.effects & Effect.ORDERS for op in self._accesses)
-        self._in_loops = {inner for op in ops_in(body) if op.name in ("for", "while")
-                          for region in op.regions for inner in ops_in(region)}
+        in_loops = {inner for op in ops_in(body) if op.name in ("for", "while")
+                    for region in op.regions for inner in ops_in(region)}
         described = Described(module)
         self._has_nan = described.has_nan
         self._boxes: dict[Op, Op] = {}      # of the accesses that the hardware does
         for op in self._accesses:
             box = described.box(op)
-            if box is not None and not (op.name == "load" and op in self._in_loops):
+            if box is not None and op not in in_loops:
                 self._boxes[op] = box
         self._absorbed: set[Op] = set()     # conversions of what is read in the layout wanted at once
         self._places = 0                    # at which loads are waited for
@@ -113,7 +113,7 @@ class _Copying:
         if not waiting.ops:
             return False
         if op.name == "load" and box is not None:
-            return waiting.bytes + box_bytes(tile_of(op.result)) > MOST_BYTES
+            return waiting.bytes + box_bytes(tile_of(op.result)) > MOST_TOGETHER
         if op.name == "convert" and op.operands[0] in waiting.results:
             return len(self._uses[op.operands[0]]) > 1      # a single one takes the place of the load's layout
         return not op.row.is_pure or bool(op.regions) or op.row.terminator or any(
@@ -189,8 +189,8 @@ class _Copying:
 
     def _is_again(self, store: Op) -> bool:
         """Whether a block that was stored before may be written again."""
-        return store in self._in_loops or any(self._alias.may_overlap(store, op) for op in self._boxes
-                                              if op is not store and op.name == "store")
+        return any(self._alias.may_overlap(store, op) for op in self._boxes
+                   if op is not store and op.name == "store")
 
 
 def _without_dead(block: Block) -> Block:

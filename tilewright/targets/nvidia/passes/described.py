@@ -26,8 +26,8 @@ from tilewright.layout.shared import SWIZZLE_WIDTHS, nvmma, row_major
 from tilewright.targets.nvidia.shared import alignment
 from tilewright.targets.nvidia.tensor_maps import ALIGNMENT, Numbers, box_bytes, can_hold, fills_with_nan
 
-MOST_BYTES = 32 << 10      # of blocks that are loaded together; more would cost programs on the SM
-_LEAST_BYTES = 1 << 10     # of a block; a smaller one is sooner moved by its threads
+MOST_TOGETHER = 32 << 10        # bytes of blocks that are loaded together; more would cost programs on the SM
+_LEAST, _MOST = 1 << 10, 16 << 10       # bytes of a block; its threads move a smaller one sooner, and a larger one
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Described:
         if box is None or box.name != "box" or not self._is_ordinary(op):
             return None
         tile = tile_of(op.result if op.name == "load" else op.operands[1])
-        if not can_hold(tile) or not _LEAST_BYTES <= box_bytes(tile) <= MOST_BYTES:
+        if not can_hold(tile) or not _LEAST <= box_bytes(tile) <= _MOST:
             return None
         base, places = box.operands[1], Places.of(box.operands[2:])
         known = self._numbers.param(base) is not None and all(
