@@ -5,16 +5,19 @@
 A kernel that loops over programs (`BLOCKS`, how many of its blocks the GPU runs at once, is not 0) gets as many
 blocks along x as there are, at most one a program, and the number of programs as a parameter behind the slots.
 The record's words are `Record`; `frame` gets the driver's error code.
+Of a kernel with tensor maps, `Record.TABLE` has the slots of its last launch and then the addresses of the maps that
+belong to them; where the slots are others now, `Record.FILL` is called, which is Python's.
 Tests: tests/targets/nvidia/driver/test_launch_code.py.
 """
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 
 from tilewright.targets.llvm.isa import Isa
 from tilewright.targets.llvm.text import FunctionWriter, ModuleWriter
-from tilewright.targets.llvm.types import I8, I32, I64, PTR, Type, Value, constant
+from tilewright.targets.llvm.types import I1, I8, I32, I64, PTR, Type, Value, constant
 
 MOST_PARAMS = 64            # what a native launcher passes at most
 KEY = "cuda launch 2"       # changes with the text, which is stored under it
@@ -29,10 +32,17 @@ DRIVER_SYMBOLS = tuple(name for name, _, _ in _SYMBOLS if name.startswith("cu"))
 
 
 class Record:
-    """Offsets in a kernel's record.  `STREAM` is the address of torch's function or 0, `DEVICE` of its argument."""
+    """Offsets in a kernel's record.  `STREAM` is the address of torch's function or 0, `DEVICE` of its argument, `MAPS`
+    the number of tensor maps, `FILL` 0 without any."""
 
-    LAUNCH, FUNCTION, CONTEXT, STREAM, DEVICE, PARAMS, THREADS, SHARED, BLOCKS = range(0, 72, 8)
-    SIZE = 72
+    LAUNCH, FUNCTION, CONTEXT, STREAM, DEVICE, PARAMS, THREADS, SHARED, BLOCKS, TABLE, MAPS, FIRST_MAP, FILL = range(
+        0, 104, 8)
+    SIZE = 104
+
+
+# Fill the table for the slots at an address, for a launch on the grid x, y, z: 1; 0 if the launch is done, in another
+# way; -1 for an error, which is kept.
+FILL = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 
 
 def text() -> str:
@@ -44,6 +54,7 @@ def text() -> str:
                                    ("frame", PTR)], I64)
     record, slots, x, y, z, frame = f.params
     pushed = _enter_context(f, record)
+    _have_maps(f, record, slots, (x, y, z), pushed)
     stream = _stream(f, record, pushed)
     arguments = _arguments(f, record, slots, x)
     blocks = _blocks(f, record, x, f.op("mul", y, z))
@@ -92,6 +103,28 @@ def _leave(f: FunctionWriter, pushed: Value, result: Value) -> None:
     f.br(end)
     f.place(end)
     f.ret(result)
+
+
+def _have_maps(f: FunctionWriter, record: Value, slots: Value, grid: Sequence[Value], pushed: Value) -> None:
+    """Let the table have the maps for these slots; return if the launch has been done without."""
+    fill, table = (_word(f, record, offset, PTR) for offset in (Record.FILL, Record.TABLE))
+    compare, ask, other, go = (f.label(name) for name in ("compare", "fill", "done", "filled"))
+    f.cond_br(f.icmp("eq", fill, NULL), go, compare)
+    f.place(compare)
+
+    def equal(k: Value, carried: tuple[Value, ...]) -> tuple[Value, ...]:
+        here, there = (f.load(f.gep(p, k, I64), I64, 8) for p in (slots, table))
+        return (f.op("and", carried[0], f.icmp("eq", here, there)),)
+
+    zero, one = constant(I64, 0), constant(I64, 1)
+    (same,) = f.loop(zero, _word(f, record, Record.PARAMS), one, equal, (constant(I1, 1),))
+    f.cond_br(same, go, ask)
+    f.place(ask)
+    answer = f.emit(I64, f"call i64 {fill.name}({', '.join(map(str, (slots, *grid)))})")
+    f.cond_br(f.icmp("eq", answer, one), go, other)
+    f.place(other)
+    _leave(f, pushed, answer)
+    f.place(go)
 
 
 def _stream(f: FunctionWriter, record: Value, pushed: Value) -> Value:
@@ -145,4 +178,12 @@ def _arguments(f: FunctionWriter, record: Value, slots: Value, programs: Value) 
     last = f.alloca(I64, align=8)
     f.store(programs, last, 8)
     f.store(last, f.gep(addresses, count, PTR), 8)
+    table, first = _word(f, record, Record.TABLE, PTR), _word(f, record, Record.FIRST_MAP)
+
+    def copy(k: Value, carried: tuple[Value, ...]) -> tuple[Value, ...]:
+        given = f.load(f.gep(table, f.op("add", count, k), I64), PTR, 8)
+        f.store(given, f.gep(addresses, f.op("add", first, k), PTR), 8)
+        return ()
+
+    f.loop(zero, _word(f, record, Record.MAPS), one, copy, ())
     return addresses

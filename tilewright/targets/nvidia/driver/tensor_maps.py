@@ -7,12 +7,19 @@ Tests: tests/targets/nvidia/driver/test_tensor_maps.py.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from tilewright.targets.nvidia.driver.cuda import CUDA, CudaError
 from tilewright.targets.nvidia.tensor_maps import ALIGNMENT, Resolved, all_resolved
 
 _MOST_KEPT = 1024       # launches; with more, all are forgotten
+
+
+class Maps(NamedTuple):
+    """Addresses of maps, and the objects that own these bytes."""
+
+    addresses: list[int]
+    owners: list[Any]
 
 
 class TensorMaps:
@@ -21,11 +28,10 @@ class TensorMaps:
     def __init__(self, described: Sequence[Mapping[str, Any]]) -> None:
         self._described = described
         self._maps: dict[Resolved, Any] = {}        # None: the driver refuses it
-        self._launches: dict[tuple[int, ...], list[int] | None] = {}
+        self._launches: dict[tuple[int, ...], Maps | None] = {}
 
-    def addresses(self, slots: tuple[int, ...]) -> list[int] | None:
-        """Where the maps for a launch with these slots are, while this object lives and no other launch asks; None if
-        one of them cannot be made."""
+    def of(self, slots: tuple[int, ...]) -> Maps | None:
+        """The maps for a launch with these slots; None if one of them cannot be made."""
         if slots not in self._launches:
             if len(self._launches) >= _MOST_KEPT:
                 self._launches.clear()
@@ -33,14 +39,15 @@ class TensorMaps:
             self._launches[slots] = self._made(slots)
         return self._launches[slots]
 
-    def _made(self, slots: tuple[int, ...]) -> list[int] | None:
+    def _made(self, slots: tuple[int, ...]) -> Maps | None:
         numbers = all_resolved(self._described, slots)
         for n in () if numbers is None else numbers:
             if n not in self._maps:
                 self._maps[n] = _encoded(n)
         if numbers is None or any(self._maps[n] is None for n in numbers):
             return None
-        return [int(self._maps[n].getPtr()) for n in numbers]
+        maps = [self._maps[n] for n in numbers]
+        return Maps([int(m.getPtr()) for m in maps], maps)
 
 
 def _encoded(numbers: Resolved) -> Any:
