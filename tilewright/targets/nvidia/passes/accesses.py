@@ -11,10 +11,9 @@ from math import gcd
 from tilewright.analysis.axis import Axis
 from tilewright.analysis.axis_info import AxisInfo, power_of_two_in
 from tilewright.ir.node import Module, Op
-from tilewright.ir.types import shape_of
 from tilewright.layout import Layout
 from tilewright.layout.global_memory import global_access
-from tilewright.targets.nvidia.passes.coalesce import element_bytes, memory_layout, order_of, vector_length
+from tilewright.targets.nvidia.passes.coalesce import element_bytes, memory_layout, run_of
 
 _TESTED = frozenset({"load", "store"})      # whose code tests what is only likely
 _ADDRESS = 0.5      # slots of the address and the predicate of a request
@@ -27,21 +26,25 @@ class Accesses:
         self._num_warps = num_warps
         self._axis = Axis(module)
         self._likely = Axis(module, ranges=self._axis.ranges, optimistic=True)
-        self._best: dict[Op, Layout] = {}
+        self._best: dict[tuple[Op, int | None], Layout] = {}
 
-    def coalesced(self, op: Op) -> Layout:
-        """The layout in which the access `op` takes the fewest requests and sectors."""
-        found = self._best.get(op)
+    def run_of(self, op: Op) -> tuple[int, int]:
+        """The dimension along which `op` takes runs, and how many elements one access may take of them."""
+        return run_of(op.operands[0].type, self._fact(op))
+
+    def coalesced(self, op: Op, run: int | None = None) -> Layout:
+        """The layout in which the access `op` takes the fewest requests and sectors; a thread takes `run` neighbours
+        if that is given."""
+        found = self._best.get((op, run))
         if found is None:
-            found = self._best[op] = memory_layout(op.operands[0].type, self._fact(op), self._num_warps)
+            found = self._best[op, run] = memory_layout(op.operands[0].type, self._fact(op), self._num_warps, run)
         return found
 
     def cost(self, op: Op, layout: Layout) -> float:
         """Slots of the load/store unit for a warp, if `op` runs in `layout`."""
         pointer, mask = op.operands[0], op.operand("mask")
         fact, size = self._fact(op), element_bytes(pointer.type)
-        dim = order_of(fact)[0]
-        length = vector_length(fact, dim, shape_of(pointer.type)[dim], size)
+        dim, length = self.run_of(op)
         if mask is not None:
             constancy = self._axis_of(op).fact(mask).constancy[dim]
             length = gcd(length, power_of_two_in(constancy) or length)

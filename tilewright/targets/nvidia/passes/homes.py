@@ -36,6 +36,7 @@ from tilewright.targets.nvidia.passes.assignment import (
     stays_in_place,
 )
 from tilewright.targets.nvidia.passes.chains import chained_dots
+from tilewright.targets.nvidia.passes.joint_runs import joint_runs
 from tilewright.targets.nvidia.passes.special import layout_for
 
 _SHAPES = frozenset({"expand_dims", "permute", "reshape", "hint", "box"})
@@ -62,12 +63,13 @@ class _Homes:
         self.home: dict[Value, Layout] = {}
         self.flexible: set[Value] = set()
         self._find_flexible(self._body)
+        self._runs = joint_runs(self._body, self.flexible, accesses.run_of)
         self._settle()
 
     def runs_in(self, op: Op) -> Layout:
         """The layout in which an access or an op of `ASKING` takes its tile operands."""
         if op.name in ACCESSES:
-            return self._accesses.coalesced(op)
+            return self._accesses.coalesced(op, self._runs.get(op))
         home = self._first_home(op)
         given = self.plain(op.operands[0]) if home is None else home
         return layout_for(op, given, self._num_warps)
