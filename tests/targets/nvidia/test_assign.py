@@ -141,7 +141,7 @@ class Case(NamedTuple):
 LEFT = {
     "narrower": Case(narrower, [numbers(1024), nothing(1024, dtype=F16)], {"B": 1024}, 1, 0),
     "moments": Case(moments, [numbers(1024, dtype=F16), numbers(1024, dtype=F16), numbers(1024), 1000], {"B": 1024},
-                    2, 0),
+                    1, 0),
     "interleaved": Case(interleaved, [numbers(1024), numbers(1024), nothing(2048)], {"B": 1024}, 1, 0),
     "parted": Case(parted, [numbers(2048), nothing(1024), nothing(1024)], {"B": 1024}, 2, 0),
     "both_axes": Case(both_axes, [numbers(32, 256), nothing(32), nothing(256)], {"M": 32, "N": 256}, 1, 0),
