@@ -24,7 +24,7 @@ from tilewright.layout import Layout
 from tilewright.layout.linear import REGISTER, log2
 from tilewright.targets.llvm.types import I64, constant
 from tilewright.targets.llvm.types import Value as LlvmValue
-from tilewright.targets.nvidia.passes.coalesce import element_bytes, order_of, vector_length
+from tilewright.targets.nvidia.passes.coalesce import VECTOR_BYTES, element_bytes, order_of, vector_length
 from tilewright.targets.nvidia.state import Kernel
 from tilewright.targets.nvidia.turns import in_turns
 
@@ -38,7 +38,9 @@ _AT_ONCE = 8        # elements on their way before the first one is waited for, 
 
 def in_runs(kernel: Kernel, op: Op, access: Access) -> Sequence[LlvmValue]:
     """What `access` gives for the registers of each access of `op`; a branch of its own where they are only likely."""
-    sure, likely = list(groups(kernel, op, kernel.axis)), list(groups(kernel, op, kernel.likely_axis))
+    sure = list(groups(kernel, op, kernel.axis))
+    whole = len(sure) == 1 or len(sure[0]) * element_bytes(op.operands[0].type) >= VECTOR_BYTES
+    likely = sure if whole else list(groups(kernel, op, kernel.likely_axis))
     if len(likely) >= len(sure):
         return access(op, sure)
     condition, signed, at_once = None, list(groups(kernel, op, kernel.signed_axis)), 1

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from tilewright.analysis.alias import Alias
 from tilewright.analysis.axis import Axis
 from tilewright.computed import computed
-from tilewright.diagnostics import Location
 from tilewright.ir.layout_rules import layout_of
 from tilewright.ir.node import Block, Module, Op, Value
 from tilewright.ir.types import Tile
@@ -27,12 +26,13 @@ from tilewright.targets.llvm.types import I32, I64, constant, integer_value
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia.emit.code import Code
 from tilewright.targets.nvidia.indices import index_values
+from tilewright.targets.nvidia.lazy import Lazy, Picked, registers_of
 from tilewright.targets.nvidia.shared import SharedMemory, alignment
 
 if TYPE_CHECKING:
     from tilewright.targets.nvidia.capability import Capability
 
-Registers = tuple[LlvmValue, ...]
+Registers = Sequence[LlvmValue]
 
 
 @dataclass(slots=True)
@@ -41,14 +41,6 @@ class Messages:
 
     asserts: list[Mapping[str, Any]] = field(default_factory=list)
     prints: list[Mapping[str, Any]] = field(default_factory=list)
-
-
-def location_record(loc: Location | None) -> Mapping[str, Any] | None:
-    """A location as plain data, for the metadata."""
-    if loc is None:
-        return None
-    return {"file": loc.file, "line": loc.line, "column": loc.column, "end_line": loc.end_line,
-            "end_column": loc.end_column, "function": loc.function, "caller": location_record(loc.caller)}
 
 
 # ops of some 25 instructions each: a second time they would cost more than the register in which the first result waits
@@ -65,7 +57,6 @@ class Kernel:
         self.code = code
         self.capability = capability
         self.axis = Axis(module)
-        self.likely_axis = Axis(module, ranges=self.axis.ranges, optimistic=True)
         self.alias = Alias(module)
         self.indices = index_values(module)
         self.branches = any(op.name in ("for", "while", "if") for op in ops_in(module.entry.body))
@@ -92,6 +83,11 @@ class Kernel:
         self._made: list[Value] = []        # of those, what the op at hand has asked for
 
     @computed
+    def likely_axis(self) -> Axis:
+        """What is likely to be so."""
+        return Axis(self.module, ranges=self.axis.ranges, optimistic=True)
+
+    @computed
     def signed_axis(self) -> Axis:
         """What is so if nothing that is divided is negative."""
         return Axis(self.module, ranges=self.axis.ranges, signs=True)
@@ -99,7 +95,7 @@ class Kernel:
     # -- values
 
     def bind(self, value: Value, registers: Sequence[LlvmValue]) -> None:
-        self._values[value] = tuple(registers)
+        self._values[value] = registers if isinstance(registers, (Lazy, Picked)) else tuple(registers)
 
     def registers(self, value: Value) -> Registers:
         """One LLVM value for each register of a tile; of a scalar the one that it is."""
@@ -144,12 +140,15 @@ class Kernel:
         return only
 
     def bind_wide(self, value: Value, registers: Sequence[LlvmValue]) -> None:
-        self._wide[value] = tuple(registers)
+        self._wide[value] = registers if isinstance(registers, (Lazy, Picked)) else tuple(registers)
 
     def wide(self, value: Value) -> Registers:
         """An integer in 64 bits: computed so if it is an index, else extended."""
         known = self._wide.get(value)
-        return tuple(self.code.to_i64(v) for v in self.registers(value)) if known is None else known
+        if known is None:
+            narrow = self.registers(value)
+            return registers_of(self.code, len(narrow), lambda r: self.code.to_i64(narrow[r]))
+        return known
 
     def extended_constant(self, value: Value) -> Registers:
         """A 32-bit integer constant as one of 64 bits."""

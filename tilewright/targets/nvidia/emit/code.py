@@ -24,6 +24,14 @@ ALL_LANES = -1
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Where something may be written later: its lines, and what marked instructions there."""
+
+    lines: list[str]
+    mark: str
+
+
+@dataclass(frozen=True, slots=True)
 class Part:
     """Number `index`, from the low bits up, of the `count` equal parts of a word."""
 
@@ -43,11 +51,14 @@ class Code(FunctionWriter):
         self.has_fp8 = has_fp8      # converts them in hardware
         self._threads: dict[tuple[int, ...], Value] = {}
         self._wholes: dict[tuple[Value, ...], Value] = {}
+        self._rounded: dict[Value, Value] = {}
+        self._places: dict[str, list[str]] = {}      # what is written later, by the line that stands for it
         self._parts: dict[Value, Part] = {}
         self._turn: Value | None = None     # the number of the turn, in a loop over registers
         self._is_unrelated = False
         with self.entry():
             self.tid = self.machine("tid", [I32], [])[0]
+        self._own = self.tid, self._threads
 
     @contextmanager
     def entry(self) -> Iterator[None]:
@@ -60,6 +71,46 @@ class Code(FunctionWriter):
             yield
         finally:
             self._lines = lines
+
+    @property
+    def can_wait(self) -> bool:
+        """Whether what is written here may as well be written later (`here`): numbers of threads stay what they are."""
+        return not self._is_unrelated and self._turn is None
+
+    def here(self) -> Place:
+        """This place, for what is written later."""
+        place = Place([], self.mark)
+        name = f"; {len(self._places)}"
+        self._places[name] = place.lines
+        self._lines.append(name)
+        return place
+
+    def text(self) -> str:
+        self._stack_slots, self._lines = list(self._filled(self._stack_slots)), list(self._filled(self._lines))
+        self._places = {}
+        return super().text()
+
+    def _filled(self, lines: Sequence[str]) -> Iterator[str]:
+        """`lines` with what was written later in its places."""
+        for line in lines:
+            place = self._places.get(line)
+            if place is None:
+                yield line
+            else:
+                yield from self._filled(place)
+
+    @contextmanager
+    def at(self, place: Place) -> Iterator[None]:
+        """Instructions go to a place that is behind; their operands are made before it."""
+        kept = self._lines, self.mark, self._is_unrelated, self._turn, self.tid, self._threads
+        self._lines, self.mark = place.lines, place.mark
+        if self._is_unrelated:
+            self.tid, self._threads = self._own
+        self._is_unrelated, self._turn = False, None
+        try:
+            yield
+        finally:
+            self._lines, self.mark, self._is_unrelated, self._turn, self.tid, self._threads = kept
 
     def add_parameters(self, params: Sequence[tuple[str, Type]]) -> None:
         """More parameters behind those that are there; their values are called as they are."""
@@ -114,6 +165,12 @@ class Code(FunctionWriter):
             operands += initial
         return self._assembly(text, constraints, outputs, operands, row.pure, row.convergent)
 
+    def statement(self, text: str, outputs: Sequence[Type], inputs: Sequence[Value], convergent: bool) -> list[Value]:
+        """Assembly without effects on memory, made of rows of the table (`together`)."""
+        constraints = ["=" + _CONSTRAINTS[t.element] for t in outputs]
+        constraints += [_CONSTRAINTS[v.type.element] for v in inputs]
+        return self._assembly(text, constraints, outputs, inputs, not convergent, convergent)
+
     def user_assembly(self, text: str, constraints: str, outputs: Sequence[Type], inputs: Sequence[Value],
                       pure: bool) -> list[Value]:
         """Assembly that a user wrote; `text` is escaped already."""
@@ -158,6 +215,15 @@ class Code(FunctionWriter):
     def whole(self, pieces: Sequence[Value]) -> Value | None:
         """The word that was taken apart into `pieces`; None if there is none."""
         return self._wholes.get(tuple(pieces))
+
+    def note_rounded(self, narrow: Value, wide: Value) -> None:
+        """Remember that a 16-bit float is the f32 `wide`, rounded to the nearest."""
+        self._rounded[narrow] = wide
+
+    def rounded(self, pieces: Sequence[Value]) -> list[Value] | None:
+        """The f32 that were rounded to `pieces`; None if some were not."""
+        found = [self._rounded[p] for p in pieces if p in self._rounded]
+        return found if len(found) == len(pieces) else None
 
     # --- threads
 
