@@ -448,6 +448,8 @@ class JITFunction(DescribedFunction, KernelInterface):
             with NO_FORK:
                 from tilewright.runtime.checked import CheckedKernel
             known = self._checked[key] = CheckedKernel(self, values, given, split)
+            names = self.slot_names(split)
+            self.found_written.update(names[slot] for slot in known.lowered.written.params)
         return known
 
     def _on_host(self, split: Split, device: str) -> AbstractContextManager[Split]:

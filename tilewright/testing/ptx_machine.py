@@ -15,7 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.diagnostics import BadAccess, KernelAssertionError, Location, OutOfBoundsError, render
+from tilewright.diagnostics import (
+    BadAccess,
+    KernelAssertionError,
+    OutOfBoundsError,
+    recorded_location,
+    render,
+)
 from tilewright.ir.types import Scalar
 from tilewright.lowering import finish, lower
 from tilewright.runtime.arguments import Pointer
@@ -117,7 +123,7 @@ def launch(code: CodeObject, grid: Sequence[int], arguments: Sequence[Any],
         failed = facts["asserts"][int(status[0]) - 1]
         program = tuple(int(n) for n in status[1:])
         message = f"device assertion failed in program {program}: {failed['message']}"
-        raise KernelAssertionError(render(message, location_of(failed["location"])))
+        raise KernelAssertionError(render(message, recorded_location(failed["location"])))
     return result
 
 
@@ -146,11 +152,3 @@ def _out_of_bounds(fault: machine.Fault, facts: Mapping[str, Any]) -> OutOfBound
     first = end - end % element_bytes if 0 <= at < end else at      # of a vector the first element that is outside
     bad = BadAccess(access, parameter["name"], element_bytes, first, 0, 0, end)
     return OutOfBoundsError(bad, facts["name"], fault.cta, fault.location)
-
-
-def location_of(record: Mapping[str, Any] | None) -> Location | None:
-    """A location from the metadata."""
-    if record is None:
-        return None
-    return Location(**{**record, "caller": location_of(record["caller"])})
-

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from tilewright.analysis.alias import Alias
 from tilewright.analysis.axis import Axis
 from tilewright.computed import computed
-from tilewright.diagnostics import Location
 from tilewright.ir.layout_rules import layout_of
 from tilewright.ir.node import Block, Module, Op, Value
 from tilewright.ir.types import Tile
@@ -42,14 +41,6 @@ class Messages:
 
     asserts: list[Mapping[str, Any]] = field(default_factory=list)
     prints: list[Mapping[str, Any]] = field(default_factory=list)
-
-
-def location_record(loc: Location | None) -> Mapping[str, Any] | None:
-    """A location as plain data, for the metadata."""
-    if loc is None:
-        return None
-    return {"file": loc.file, "line": loc.line, "column": loc.column, "end_line": loc.end_line,
-            "end_column": loc.end_column, "function": loc.function, "caller": location_record(loc.caller)}
 
 
 # ops of some 25 instructions each: a second time they would cost more than the register in which the first result waits

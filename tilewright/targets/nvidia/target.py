@@ -43,7 +43,7 @@ from tilewright.ir.node import Module
 from tilewright.language.options import Options
 from tilewright.locks import NO_FORK
 from tilewright.targets.base import CodeObject, LoadedKernel, MemoryCopy, Target
-from tilewright.targets.llvm.machine import ASSEMBLY, CUBIN, Assembler, Compiler, Machine, Request
+from tilewright.targets.llvm.machine import ASSEMBLY, CUBIN, Assembler, Compiler, Machine, Request, compile_children
 from tilewright.targets.nvidia.capability import Capability, capability
 
 if TYPE_CHECKING:
@@ -108,11 +108,7 @@ class NvidiaTarget(Target):
 
     @computed
     def _compiler(self) -> Compiler:
-        if self._given_compiler is not None:
-            return self._given_compiler
-        with NO_FORK:
-            from tilewright.targets.llvm.client import CHILDREN
-        return CHILDREN
+        return compile_children() if self._given_compiler is None else self._given_compiler
 
     @property
     def machine(self) -> Machine:

@@ -22,7 +22,7 @@ Before: laid-out IR, no barriers yet.  After: the same stage.  Tests: tests/targ
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from tilewright.analysis.alias import Alias, written_bases
@@ -121,7 +121,10 @@ class _Loop:
         self._body, self._loads = body, loads
         ops = defining_ops(body)
         above = {o for load in loads for o in above_of(load, ops)}
-        self._addresses = [op for op in body.ops if op in above]
+        self._index = {op.result for op in body.ops if _is_index(op)}
+        changing = _changing(body, self._index)
+        self._addresses = [op for op in body.ops if op in above and op in changing]
+        self._invariant = {op for op in above if op not in changing and op.result not in self._index}
         self._build = Builder()
 
     def rebuilt(self) -> Block:
@@ -129,6 +132,9 @@ class _Loop:
         with build.block() as ops:
             first, count = (build.create(name, (), {"axis": 0})[0] for name in ("block_id", "num_blocks"))
             programs = build.create("num_programs", (), {"axis": 0})[0]
+            for op in self._body.ops:
+                if op in self._invariant:
+                    build.append(op)
             inits = self._load(first)
 
             def program(index: Value, *tiles: Value) -> Sequence[Value]:
@@ -145,10 +151,9 @@ class _Loop:
 
     def _load(self, index: Value) -> list[Value]:
         """The tiles of program `index`."""
-        cloner = Cloner({op.result: index for op in self._body.ops if _is_index(op)})
+        cloner = Cloner(dict.fromkeys(self._index, index))
         for op in self._addresses:
-            if not _is_index(op):
-                self._build.append(cloner.op(op))
+            self._build.append(cloner.op(op))
         return [self._build.append(cloner.op(load))[0] for load in self._loads]
 
     def _load_where(self, exists: Value, index: Value, otherwise: Sequence[Value]) -> Sequence[Value]:
@@ -162,9 +167,20 @@ class _Loop:
 
     def _program(self, index: Value, tiles: Sequence[Value]) -> None:
         """What a program does beside its loads."""
-        values = {op.result: index for op in self._body.ops if _is_index(op)}
+        values = dict.fromkeys(self._index, index)
         values.update(zip((load.result for load in self._loads), tiles, strict=True))
         cloner = Cloner(values)
         for op in self._body.ops[:-1]:
-            if op not in self._loads and not _is_index(op):
+            if op not in self._loads and op not in self._invariant and not _is_index(op):
                 self._build.append(cloner.op(op))
+
+
+def _changing(body: Block, index: Collection[Value]) -> set[Op]:
+    """The ops of `body` that give other results for other programs, as far as arithmetic says."""
+    found: set[Op] = set()
+    values = set(index)
+    for op in body.ops:
+        if not values.isdisjoint(op.operands):
+            found.add(op)
+            values.update(op.results)
+    return found
