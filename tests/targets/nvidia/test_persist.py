@@ -14,6 +14,7 @@ from tilewright.ir.verify import verify
 from tilewright.ir.walk import ops_in
 from tilewright.language.options import Options
 from tilewright.targets.nvidia import NvidiaTarget
+from tilewright.targets.nvidia.assemble import find_tool
 from tilewright.targets.nvidia.passes.persist import FEW_BYTES, is_persistent
 from tilewright.testing import ptx_machine
 
@@ -192,6 +193,19 @@ def test_registers(columns, warps, most):
     facts = code.metadata
     assert facts["hidden"] == ["programs"] and facts["registers"] <= most
     assert facts["spill_bytes"] <= FEW_BYTES if warps == 8 else facts["local_bytes"] == 0
+
+
+@pytest.mark.skipif(find_tool("nvdisasm") is None, reason="no disassembler on this machine")
+@pytest.mark.parametrize("warps, loads", [(32, 4), (16, 8)])
+def test_the_next_tile_is_on_its_way_before_threads_meet(warps, loads):
+    """ptxas, too, begins the loads of both tiles in front of the first barrier."""
+    target = NvidiaTarget(90)
+    if target.assembler is None:
+        pytest.skip("no assembler on this machine")
+    x = np.zeros(16, np.float16)
+    code = target.compile(tile_ir(softmax, x, x.copy(), 16, 16, N=1 << 15), Options(num_warps=warps))
+    before, _, behind = target.listing(code, "sass").partition("BAR.SYNC")
+    assert before.count("LDG.E.128") == 2 * loads and "LDG" not in behind
 
 
 def test_what_spills_is_compiled_without_the_loop(monkeypatch):

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.ir.node import Op, Value
-from tilewright.ir.types import I32, I64, element_of
+from tilewright.ir.types import I32, element_of
+from tilewright.targets.llvm.counting import loop_bound, trip_count
 from tilewright.targets.llvm.types import I32 as LLVM_I32
 from tilewright.targets.llvm.types import I64 as LLVM_I64
 from tilewright.targets.llvm.types import Value as LlvmValue
-from tilewright.targets.llvm.types import constant, integer_value
+from tilewright.targets.llvm.types import constant
 from tilewright.targets.nvidia.access import Words
 from tilewright.targets.nvidia.state import Kernel
 
@@ -86,8 +87,8 @@ def lower_for(kernel: Kernel, op: Op) -> None:
     packing = Packing(kernel, op.operands[3:])
     index, carried = body.args[0], body.args[1:]
     narrow = index.type == I32
-    lower, upper, step = (_wide(kernel, v, op.attrs["unsigned"]) for v in op.operands[:3])
-    trips = trip_count(kernel, lower, upper, step, narrow)
+    lower, upper, step = (loop_bound(code, kernel.scalar(v), op.attrs["unsigned"]) for v in op.operands[:3])
+    trips = trip_count(code, lower, upper, step, narrow=narrow)
     counter = LLVM_I32 if narrow else LLVM_I64      # 32-bit bounds are less than 2**32 steps apart
     start, by = (code.cast("trunc", v, counter) if v.type != counter else v for v in (lower, step))
     trips = code.cast("trunc", trips, counter) if narrow else trips
@@ -108,49 +109,6 @@ def lower_for(kernel: Kernel, op: Op) -> None:
     results = code.while_loop((zero, start, *packing.packed(op.operands[3:])), condition, run)
     kernel.shared.forget()
     packing.bind(op.results, results[2:])
-
-
-def _wide(kernel: Kernel, value: Value, unsigned: bool) -> LlvmValue:
-    """A loop bound as i64."""
-    scalar = kernel.scalar(value)
-    known = integer_value(scalar)
-    if value.type == I32 and known is not None:
-        return constant(LLVM_I64, known % (1 << 32) if unsigned else known)
-    if value.type == I64:
-        return scalar
-    return kernel.code.cast("zext" if unsigned else "sext", scalar, LLVM_I64)
-
-
-def trip_count(kernel: Kernel, lower: LlvmValue, upper: LlvmValue, step: LlvmValue, narrow: bool) -> LlvmValue:
-    """How many iterations: ceil((upper - lower) / step), 0 if that is negative or the step is 0.
-
-    `narrow`: all three are numbers of 32 bits.
-    """
-    code, zero, one = kernel.code, constant(LLVM_I64, 0), constant(LLVM_I64, 1)
-    known = integer_value(step)
-    if known == 0:
-        return zero
-    ends = integer_value(lower), integer_value(upper)
-    if known is not None and ends[0] is not None and ends[1] is not None:
-        return constant(LLVM_I64, len(range(ends[0], ends[1], known)))
-    if known is not None:
-        low, high = (lower, upper) if known > 0 else (upper, lower)
-        size = constant(LLVM_I64, abs(known))
-        trips = code.op("add", code.op("udiv", code.op("sub", code.op("sub", high, low), one), size), one)
-        return code.select(code.icmp("slt", low, high), trips, zero)
-    forward = code.icmp("sgt", step, zero)
-    distance = code.select(forward, code.op("sub", upper, lower), code.op("sub", lower, upper))
-    size = code.select(forward, step, code.op("sub", zero, step))
-    runs = code.select(forward, code.icmp("slt", lower, upper), code.icmp("sgt", lower, upper))
-    runs = code.op("and", runs, code.icmp("ne", step, zero))
-    size = code.select(code.icmp("eq", size, zero), one, size)
-    last = code.op("sub", distance, one)
-    if narrow:      # both are below 2**32 where it runs; a division of 64 bits is a call
-        quotient = code.op("udiv", code.cast("trunc", last, LLVM_I32), code.cast("trunc", size, LLVM_I32))
-        trips = code.cast("zext", quotient, LLVM_I64)
-    else:
-        trips = code.op("udiv", last, size)
-    return code.select(runs, code.op("add", trips, one), zero)
 
 
 def lower_while(kernel: Kernel, op: Op) -> None:

@@ -29,6 +29,7 @@ _FILE = 1 << 16         # 32-bit registers of an SM (CUDA C++ Programming Guide,
 _MOST_PROGRAMS = 32     # that an SM holds
 _LEAST, _MOST = 40, 255     # registers of a thread, whatever its tiles need; an instruction names at most 255
 _LEAST_WAITING = 32         # the same of a program that waits for itself: then two of 32 warps fit
+_STEPS = 3                  # how many numbers of programs are tried above the usual one
 _IN_FLIGHT = 64 << 10       # bytes of loads on an SM beyond which more programs gain nothing (`_busy`)
 WAITS = frozenset({"reduce", "scan", "sort"})       # where a program's threads wait for one another
 _GRANULE = 8                # they are given out in eights
@@ -48,7 +49,8 @@ def counts_of_programs(module: Module, num_warps: int) -> list[int]:
     need = _Pressure(module).of(module.entry.body)
     usual = _room(need + need // 2 + _BESIDE, num_warps, _LEAST)     # with addresses and what is in between
     crowded = min(_room(_held_while_waiting(module) + _BESIDE, num_warps, _LEAST_WAITING), _busy(module))
-    return sorted({max(usual, crowded), usual, 1}, reverse=True)
+    between = range(max(usual, crowded - _STEPS) + 1, crowded)
+    return sorted({max(usual, crowded), *between, usual, 1}, reverse=True)
 
 
 def fits(module: Module, num_warps: int) -> bool:
