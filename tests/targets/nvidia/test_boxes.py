@@ -419,3 +419,32 @@ def test_the_machine_finds_faults_that_are_planted(line, put, message):
     arguments = [ptx_machine._pointer(a) if not isinstance(a, int) else a for a in arguments]
     with pytest.raises(Fault, match=message):
         ptx_machine.launch(replace(code, texts={**code.texts, "ptx": changed}), (1, 1, 1), arguments, seed=1)
+
+
+@triton.jit
+def many(x, out, n, BM: tl.constexpr, BN: tl.constexpr):
+    total = tl.zeros((BM, BN), tl.float32)
+    for k in tl.static_range(40):
+        rows = tl.make_tensor_descriptor(x, [n + k, 64], [64, 1], [BM, BN])
+        total += rows.load([k, 0])
+    tl.make_tensor_descriptor(out, [n, 64], [64, 1], [BM, BN]).store([0, 0], total)
+
+
+def test_no_more_maps_than_parameters_have_room_for():
+    code = launch_code(many, (array(90, 64), array(50, 64), 50), {"BM": 8, "BN": 64}, ptx_machine.TARGET)
+    assert 20 < len(code.metadata["tensor_maps"]) <= 31
+
+
+@triton.jit
+def asserting(x, out, rows, BM: tl.constexpr, BN: tl.constexpr):
+    block = tl.make_tensor_descriptor(x, [rows, 64], [64, 1], [BM, BN]).load([0, 0])
+    tl.device_assert(rows > 1, "too few")
+    tl.make_tensor_descriptor(out, [50, 64], [64, 1], [BM, BN]).store([0, 0], block)
+
+
+@pytest.mark.parametrize("rows", [1, 0])
+def test_the_kernel_without_maps_knows_the_lines(rows):
+    args, constants = (array(50, 64), array(50, 64), rows), {"BM": 8, "BN": 64, "debug": True}
+    with pytest.raises(triton.KernelAssertionError, match="too few") as caught:
+        run(asserting, (1,), args, constants)
+    assert 'tl.device_assert(rows > 1, "too few")' in str(caught.value)

@@ -68,7 +68,8 @@ class Value(NamedTuple):
     name: str
 
     def __str__(self) -> str:
-        return f"{self.type} {self.name}"
+        element, lanes = self.type
+        return f"<{lanes} x {element}> {self.name}" if lanes else f"{element} {self.name}"
 
     @property
     def is_constant(self) -> bool:

@@ -41,6 +41,5 @@ def renamed(source: Registers, have: Layout, want: Layout) -> Registers | None:
     """Registers of `want` taken from those of `have` in the same thread; None if some element is elsewhere."""
     if have.bases(LANE) != want.bases(LANE) or have.bases(WARP) != want.bases(WARP):
         return None
-    places = {have(register=r): r for r in reversed(range(have.size(REGISTER)))}
-    wanted = [want(register=r) for r in range(want.size(REGISTER))]
-    return Picked(source, [places[i] for i in wanted]) if all(i in places for i in wanted) else None
+    places = {index: r for r, index in reversed(list(enumerate(have.held)))}
+    return Picked(source, [places[i] for i in want.held]) if all(i in places for i in want.held) else None

@@ -45,6 +45,8 @@ class Messages:
 
 # ops of some 25 instructions each: a second time they would cost more than the register in which the first result waits
 _COSTLY = frozenset({"div_s", "div_u", "rem_s", "rem_u"})
+# ops of which more is known if what they take is not negative
+_SIGN_MATTERS = frozenset({"div_s", "div_u", "rem_s", "rem_u", "shr_u", "ext_u", "min_u", "max_u"})
 # ops on tiles that only name registers, or make them of nothing
 _FRESH = frozenset({"iota", "splat", "expand_dims", "broadcast", "permute", "hint"})
 
@@ -60,6 +62,7 @@ class Kernel:
         self.alias = Alias(module)
         self.indices = index_values(module)
         self.branches = any(op.name in ("for", "while", "if") for op in ops_in(module.entry.body))
+        self.divides = any(op.name in _SIGN_MATTERS for op in ops_in(module.entry.body))
         self.written: frozenset[Value] = frozenset()
         self.ahead = _loaded_ahead(module.entry.body)
         self.uses: Mapping[Value, int] | None = None

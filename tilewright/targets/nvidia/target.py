@@ -68,8 +68,8 @@ def _plain(module: Module, options: Options, generated: Generated) -> Mapping[st
     with NO_FORK:
         from tilewright.ir.text import print_module
         from tilewright.passes import FORGET_BOXES
-    names = ("num_warps", "num_stages", "maxnreg", "line_info")
-    return {"plain": {"module": print_module(FORGET_BOXES.run(module), locations=True),
+    names = ("num_warps", "num_stages", "maxnreg")
+    return {"plain": {"module": print_module(FORGET_BOXES.run(module)),
                       "options": {name: getattr(options, name) for name in names}}}
 
 
@@ -199,12 +199,16 @@ class NvidiaTarget(Target):
         return CodeObject(self.name, module.entry_name, binary, texts, metadata)
 
     def without_maps(self, code: CodeObject) -> CodeObject:
-        """The same kernel for launches in which some array has no tensor map: its threads move every block."""
+        """The same kernel for launches in which some array has no tensor map: its threads move every block.
+
+        The places in the user's source are those of `code`, which move with it; there is no line table.
+        """
         with NO_FORK:
             from tilewright.ir.parse import parse_module
         plain = code.metadata["plain"]
         made = self.compile(parse_module(plain["module"]), Options(**plain["options"]))
-        return replace(made, metadata={**code.metadata, "plain": {}, **made.metadata})
+        messages = {name: code.metadata[name] for name in ("asserts", "prints")}
+        return replace(made, metadata={**code.metadata, "plain": {}, **made.metadata, **messages})
 
     def _made(self, text: str, programs: Sequence[int], name: str,
               options: Options) -> tuple[bytes, str, dict[str, Any]]:

@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tilewright.layout import Layout
-from tilewright.layout.linear import LANE, REGISTER, TURN, WARP
+from tilewright.layout.linear import LANE, TURN, WARP
 from tilewright.targets.llvm.text import FunctionWriter, ModuleWriter
 from tilewright.targets.llvm.types import I1, I32, I64, VOID, Type, Value, constant
 from tilewright.targets.nvidia.emit.instructions import INSTRUCTIONS
+from tilewright.targets.nvidia.emit.statements import CONSTRAINTS, assembly, result_type, statement_of
 
-_CONSTRAINTS = {"i1": "b", "i16": "h", "half": "h", "i32": "r", "float": "f", "i64": "l", "ptr": "l", "double": "d"}
 LANE_BITS = 5
 WARP_LANES = 1 << LANE_BITS
 ALL_LANES = -1
@@ -52,6 +52,7 @@ class Code(FunctionWriter):
         self._threads: dict[tuple[int, ...], Value] = {}
         self._wholes: dict[tuple[Value, ...], Value] = {}
         self._rounded: dict[Value, Value] = {}
+        self._statements: dict[tuple[object, ...], tuple[str, str]] = {}
         self._places: dict[str, list[str]] = {}      # what is written later, by the line that stands for it
         self._parts: dict[Value, Part] = {}
         self._turn: Value | None = None     # the number of the turn, in a loop over registers
@@ -146,52 +147,34 @@ class Code(FunctionWriter):
             self.module.declare(row.intrinsic, result, [v.type for v in inputs])
             value = self.call(row.intrinsic, result, inputs)
             return [value] if outputs else []
-        assert row.text is not None
-        names = [f"${k}" for k in range(len(outputs) + len(inputs) + 1)]
-        out, given = names[:len(outputs)], names[len(outputs):]
-        listed = {f"list{k}": "{" + ", ".join(names) + "}" for k, names in enumerate((out, given[1:len(inputs)]))}
-        for k, count in enumerate(groups):
-            start = sum(groups[:k])
-            listed[f"group{k}"] = "{" + ", ".join(given[start:start + count]) + "}"
-        text = row.text.format(*given, out=_group(out), values=_group(given[1:len(inputs)]), **listed, **modifiers)
-        operands = [*inputs]
-        if guard is not None:
-            text = f"@{given[len(inputs)]} {text}"
-            operands.append(guard)
-        constraints = ["=" + _CONSTRAINTS[t.element] for t in outputs]
-        constraints += [_CONSTRAINTS[v.type.element] for v in operands]
-        if initial:
-            constraints += [str(k) for k in range(len(initial))]
-            operands += initial
-        return self._assembly(text, constraints, outputs, operands, row.pure, row.convergent)
+        operands = [*inputs, *(() if guard is None else (guard,)), *initial]
+        key = (name, *(t.element for t in outputs), "", *(v.type.element for v in inputs), guard is not None,
+               len(initial), *groups, *modifiers.values())
+        known = self._statements.get(key)
+        if known is None:
+            known = self._statements[key] = statement_of(row, outputs, [v.type for v in inputs], guard is not None,
+                                                       len(initial), groups, modifiers)
+        return self._called(known, outputs, operands)
 
     def statement(self, text: str, outputs: Sequence[Type], inputs: Sequence[Value], convergent: bool) -> list[Value]:
         """Assembly without effects on memory, made of rows of the table (`together`)."""
-        constraints = ["=" + _CONSTRAINTS[t.element] for t in outputs]
-        constraints += [_CONSTRAINTS[v.type.element] for v in inputs]
-        return self._assembly(text, constraints, outputs, inputs, not convergent, convergent)
+        constraints = [*("=" + CONSTRAINTS[t.element] for t in outputs), *(CONSTRAINTS[v.type.element] for v in inputs)]
+        return self._called(assembly(text, constraints, outputs, not convergent, convergent), outputs, inputs)
 
     def user_assembly(self, text: str, constraints: str, outputs: Sequence[Type], inputs: Sequence[Value],
                       pure: bool) -> list[Value]:
         """Assembly that a user wrote; `text` is escaped already."""
-        return self._assembly(text, constraints.split(","), outputs, inputs, pure, convergent=True)
+        return self._called(assembly(text, constraints.split(","), outputs, pure, True), outputs, inputs)
 
-    def _assembly(self, text: str, constraints: list[str], outputs: Sequence[Type], operands: Sequence[Value],
-                  pure: bool, convergent: bool) -> list[Value]:
-        result = ("void" if not outputs else str(outputs[0]) if len(outputs) == 1
-                  else "{ " + ", ".join(map(str, outputs)) + " }")
-        if not pure:
-            constraints = [*constraints, "~{memory}"]
-        effects = "" if pure else "sideeffect "
-        marks = "convergent nounwind" if convergent else "nounwind"
-        call = (f'call {result} asm {effects}"{text}", "{",".join(constraints)}"'
-                f'({", ".join(map(str, operands))}) {marks}')
+    def _called(self, statement: tuple[str, str], outputs: Sequence[Type], operands: Sequence[Value]) -> list[Value]:
+        """What stands in front of the operands of a statement of assembly, and behind them."""
+        call = f"{statement[0]}{', '.join(map(str, operands))}{statement[1]}"
         if not outputs:
             self.do(call)
             return []
-        both = self.emit(Type(result), call)
         if len(outputs) == 1:
-            return [Value(outputs[0], both.name)]
+            return [self.emit(outputs[0], call)]
+        both = self.emit(result_type(outputs), call)
         return [self.emit(t, f"extractvalue {both}, {k}") for k, t in enumerate(outputs)]
 
     def barrier(self) -> None:
@@ -244,7 +227,7 @@ class Code(FunctionWriter):
         base, turns = self.of_thread(thread_bases), layout.bases(TURN)
         if any(turns):
             base = self.op("xor", base, self.of_turn(turns))
-        offset = layout(**{REGISTER: register})
+        offset = layout.held[register]
         if not offset:
             return base
         moved = 0
@@ -349,11 +332,6 @@ def known_flag(value: Value) -> bool | None:
     if value.type != I1 or not value.is_constant:
         return None
     return value.name == "true"
-
-
-def _group(names: Sequence[str]) -> str:
-    """Operands of a vector access in braces; a single one bare."""
-    return names[0] if len(names) == 1 else "{" + ", ".join(names) + "}" if names else ""
 
 
 def _exactly(bases: Sequence[int], count: int) -> tuple[int, ...]:

@@ -34,7 +34,10 @@ from tilewright.ir.walk import defining_ops, ops_in, uses
 from tilewright.passes.boxes import FORGET_BOXES
 from tilewright.targets.nvidia.boxes import MBARRIER_BYTES
 from tilewright.targets.nvidia.passes.described import MOST_TOGETHER, Described, Kept, kept, tile_of
-from tilewright.targets.nvidia.tensor_maps import box_bytes
+from tilewright.targets.nvidia.tensor_maps import MAP_BYTES, box_bytes
+
+_PARAMETER_BYTES = 4000     # of a kernel, at most, less what is hidden (PTX ISA 5.1.6: 4096)
+_POINTER_BYTES = 8
 
 
 def copy_boxes(module: Module) -> Module:
@@ -68,10 +71,11 @@ class _Copying:
                     for region in op.regions for inner in ops_in(region)}
         described = Described(module)
         self._has_nan = described.has_nan
+        most = (_PARAMETER_BYTES - _POINTER_BYTES * len(module.entry.params)) // MAP_BYTES
         self._boxes: dict[Op, Op] = {}      # of the accesses that the hardware does
         for op in self._accesses:
             box = described.box(op)
-            if box is not None and op not in in_loops:
+            if box is not None and op not in in_loops and len(self._boxes) < most:
                 self._boxes[op] = box
         self._absorbed: set[Op] = set()     # conversions of what is read in the layout wanted at once
         self._places = 0                    # at which loads are waited for
