@@ -3,13 +3,15 @@
 Prints a table of times and ratios, and which aims are reached.
 Everything runs in one process on the same arrays.  Ours and the rivals take turns, so that whatever else the machine
 does falls on all; the median of the turns counts.  With one thread the CPU time of the thread is taken, which a busy
-machine disturbs little; with more, the time that passes.  A wrong result ends the run.
+machine disturbs little; with more, the time that passes, each after a pause, since the threads of who ran before may
+still spin.  A wrong result ends the run.
 How to read it, and what was measured: docs/performance.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 import os
@@ -27,6 +29,7 @@ for _variable in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):
 
 RIVALS = ("torch", "numpy", "numba", "compile")
 TURN_S = 1e-3       # a turn repeats short work for as long as this
+SETTLE_S, WAKE_S = 0.05, 0.005      # with several threads, before a turn: nothing runs, then untimed work
 
 # Times as fast as a rival that we aim at; for everything else against the best of torch and torch.compile.
 AIMS: Mapping[tuple[str, str], Mapping[str, float]] = {
@@ -68,7 +71,18 @@ def repetitions(work: Callable[[], object]) -> int:
         count *= 4
 
 
-def interleaved(works: Mapping[str, Callable[[], object]], turns: int, clock: Clock) -> dict[str, list[float]]:
+def settle(work: Callable[[], object]) -> None:
+    """Let threads of others stop spinning (OpenBLAS's do for 26 ms, torch's for 5), and wake `work`'s."""
+    time.sleep(SETTLE_S)
+    end = time.perf_counter() + WAKE_S
+    for n in itertools.count():
+        work()
+        if n >= 3 and time.perf_counter() > end:
+            return
+
+
+def interleaved(works: Mapping[str, Callable[[], object]], turns: int, clock: Clock,
+                threads: int = 1) -> dict[str, list[float]]:
     """Microseconds of each work in each turn."""
     for work in works.values():
         for _ in range(4):      # our first launches go through Python
@@ -77,6 +91,8 @@ def interleaved(works: Mapping[str, Callable[[], object]], turns: int, clock: Cl
     times: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(turns):
         for name, work in works.items():
+            if threads > 1:
+                settle(work)
             start = clock()
             for _ in range(counts[name]):
                 work()
@@ -103,7 +119,8 @@ def measure(case: Any, options: argparse.Namespace) -> dict[str, Any]:
         torch._dynamo.reset()
         compiled = torch.compile(function, dynamic=False)
         works["compile"] = lambda: compiled(*inputs)
-    times = interleaved(works, options.turns, time.thread_time if options.threads == 1 else time.perf_counter)
+    clock = time.thread_time if options.threads == 1 else time.perf_counter
+    times = interleaved(works, options.turns, clock, options.threads)
     medians = {name: statistics.median(t) for name, t in times.items()}
     return {"name": case.name, "size": case.size, "us": medians, "least_us": {n: min(t) for n, t in times.items()},
             "speed_up": {n: m / medians["ours"] for n, m in medians.items() if n != "ours"}}

@@ -25,6 +25,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 PTX = "ptx"             # the engine (`tilewright.testing.engines`)
 PTX_PERCENT = 4.0       # of its tests in a run of all tests: about three minutes on two cores
+ALWAYS_ON_PTX = "tests/lang/test_traps_"        # reports of others' faults: all of these run there
 
 collect_ignore = [] if ON_GPU else ["gpu"]
 
@@ -68,9 +69,28 @@ def on_engine(item: pytest.Item, engine: str) -> bool:
     return call is not None and engine in (call.params.get("launch"), call.params.get("engine"))
 
 
+def is_slow(item: pytest.Item) -> bool:
+    """Whether only a sample of tests like this one runs by default."""
+    return on_engine(item, PTX) and not item.nodeid.startswith(ALWAYS_ON_PTX)
+
+
 def for_gpu(item: pytest.Item) -> bool:
     """Whether a test belongs to a run on a GPU."""
     return on_engine(item, CUDA) or item.nodeid.startswith(("tests/gpu/", "tests/torch/"))
+
+
+def is_checked() -> bool:
+    """Whether the suite runs with TILEWRIGHT_CHECK=1, so that launches which do not say otherwise are checked."""
+    from tilewright.runtime import knobs  # after this file has set the environment
+
+    return bool(knobs.snapshot()["check"])
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what says that it makes no sense in checked mode, with the reason that it gives."""
+    mark = item.get_closest_marker("unchecked")
+    if mark is not None and is_checked():
+        pytest.skip(f"in checked mode: {mark.args[0]}")
 
 
 @pytest.fixture
@@ -82,8 +102,8 @@ def accept(request: pytest.FixtureRequest) -> bool:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     percent = sampled_percentage(config)
     ptx = config.getoption("--ptx") / 100 * percent
-    chosen = [item for item in items if in_sample(item.nodeid, ptx if on_engine(item, PTX) else percent)
-              and (not ON_GPU or for_gpu(item))]
+    chosen = [item for item in items
+              if in_sample(item.nodeid, ptx if is_slow(item) else percent) and (not ON_GPU or for_gpu(item))]
     config.stash[SAMPLE] = (len(chosen), len(items))
     if len(chosen) < len(items):
         kept = set(chosen)

@@ -49,6 +49,7 @@ from tilewright.version import VERSION as __version__
 if TYPE_CHECKING:
     from tilewright import language, testing
     from tilewright.compiler import compile
+    from tilewright.runtime.async_compile import AsyncCompileMode, FutureKernel
 
 
 def _launch_in_graph(kernel: Any, grid: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
@@ -62,12 +63,14 @@ KernelInterface.launch_in_graph = staticmethod(_launch_in_graph)
 _LAZY = ("language", "testing", "compat", "runtime", "interpret", "targets", "frontend", "torch", "compiler",
          "backends", "tools")
 # names of the face whose modules few programs need
-_NAMED_LATE = {"compile": "compiler"}
+_NAMED_LATE = {"compile": "compiler", "AsyncCompileMode": "runtime.async_compile",
+               "FutureKernel": "runtime.async_compile"}
 
 __all__ = [
-    "AutotunerError", "CheckError", "CompilationError", "CompileTimeAssertionFailure", "Config", "DataRaceError",
-    "FootprintError", "InterpreterError", "JITFunction", "KernelAssertionError", "KernelInterface",
-    "MemoryFaultError", "MockTensor", "OutOfBoundsError", "OutOfResources", "TensorWrapper", "TritonError",
+    "AsyncCompileMode", "AutotunerError", "CheckError", "CompilationError", "CompileTimeAssertionFailure", "Config",
+    "DataRaceError", "FootprintError", "FutureKernel", "InterpreterError", "JITFunction", "KernelAssertionError",
+    "KernelInterface", "MemoryFaultError", "MockTensor", "OutOfBoundsError", "OutOfResources", "TensorWrapper",
+    "TritonError",
     "UndefinedLaneError", "UnsupportedLanguageConstruct", "UnwrittenReadError", "WrappedOffsetError", "__version__",
     "aggregate", "autotune", "cdiv", "compile", "constexpr_function", "heuristics", "jit", "knobs", "language",
     "next_power_of_2", "reinterpret", "set_allocator", "testing",

@@ -14,11 +14,11 @@ import linecache
 import sys
 import types
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from opcode import opmap
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -56,6 +56,20 @@ class Location:
 
 
 UNKNOWN = Location("<unknown>", 0)
+
+
+def location_record(location: Location | None) -> dict[str, Any] | None:
+    """A location as plain data, for the metadata of a code object."""
+    if location is None:
+        return None
+    return {"file": location.file, "line": location.line, "column": location.column, "end_line": location.end_line,
+            "end_column": location.end_column, "function": location.function,
+            "caller": location_record(location.caller)}
+
+
+def recorded_location(record: Mapping[str, Any] | None) -> Location | None:
+    """The opposite of `location_record`."""
+    return Location(**{**record, "caller": recorded_location(record.get("caller"))}) if record else None
 
 
 def display_width(text: str) -> int:

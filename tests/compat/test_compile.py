@@ -14,7 +14,7 @@ import pytest
 import tilewright as triton
 import tilewright.language as tl
 from tilewright.backends import backends
-from tilewright.backends.compiler import CpuOptions
+from tilewright.backends.compiler import CpuOptions, min_dot_size
 from tilewright.compiler import ASTSource, CompiledKernel, GPUTarget, compile, make_backend
 from tilewright.compiler.paths import find_paths_if, get_iterable_path, native_specialize_impl
 from tilewright.diagnostics import PTXASError
@@ -198,6 +198,7 @@ def test_interpreted_function_is_asked_with_isinstance() -> None:
 def test_small_names() -> None:
     def fn() -> None: ...
 
+    assert min_dot_size(CPU)(tl.float16, tl.float16) == (1, 1, 1)
     assert must_use_result(fn) is fn and must_use_result("why")(fn) is fn
     assert base32("00ff" * 16) == "AD7QB7YA74AP6AH7AD7QB7YA74AP6AH7AD7QB7YA74AP6AH7AD7Q"
     assert "no such register" in str(PTXASError("no such register"))

@@ -23,7 +23,6 @@ FILE = Path(__file__).parent / "members.txt"
 
 _NEVER_CALLED = "Python has no such method: nothing calls it"
 _OTHER_INSIDE = "a part of triton's own launch path"
-_DISK = "tuning results are kept for the process"
 LEFT_OUT: Mapping[str, str] = {
     **{f"triton.language.tensor.{name}": _NEVER_CALLED for name in
        ("__not__", "__req__", "__rge__", "__rgt__", "__rle__", "__rlt__", "__rne__")},
@@ -32,7 +31,6 @@ LEFT_OUT: Mapping[str, str] = {
     "triton.language.tuple_type.__getitem__": "its types are in `.types`",
     "triton.language.tensor_descriptor.handle": "a value of triton's own IR",
     **{f"triton.runtime.JITFunction.{name}": _OTHER_INSIDE for name in ("create_binder", "device_caches", "preload")},
-    "triton.runtime.Autotuner.check_disk_cache": _DISK,
     "triton.runtime.Config.__setstate__": "configs are pickled as any object is",
     "triton.compiler.ASTSource.language": "there is one language",
     **{f"triton.compiler.CompiledKernel.{name}": "files of triton's cache folder" for name in ("metadata_group",)},

@@ -77,7 +77,7 @@ def _casts(source, to, attrs) -> dict[str, Callable]:
     }
 
 
-def _elementary() -> dict[str, Callable]:
+def elementary() -> dict[str, Callable]:
     """Elementary functions to 250 bits."""
     import mpmath
     mp = mpmath.mp.clone()
@@ -195,7 +195,7 @@ ELEMENTARY = ("exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", "rsqrt"
 def statement(name, elements, to, attrs) -> Callable | None:
     """The exact statement of an elementwise row, or None where there is no independent one."""
     if name in ELEMENTARY:
-        return _elementary()[name]
+        return elementary()[name]
     if name in _FLOAT:
         return _FLOAT[name]
     if name == "ptr_add":

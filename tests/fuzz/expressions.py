@@ -207,8 +207,11 @@ class Expressions:
         x = self.expr(kind, depth)
         if kind.shape and self.chance(0.3):
             back = tuple(reversed(range(len(kind.shape))))
-            if len(kind.shape) == 3 and self.chance(0.5):
-                return Expr(kind, "tl.permute(tl.permute({0}, (1, 2, 0)), (2, 0, 1))", (x,))
+            if len(kind.shape) == 3 and self.chance(0.7):
+                first, second = (self.random.sample(range(3), 3) for _ in range(2))
+                last = sorted(range(3), key=lambda i: first[second[i]])     # undoes both
+                return Expr(kind, "tl.permute(tl.permute(tl.permute({0}, " + "), ".join(
+                    str(tuple(order)) for order in (first, second, last)) + ")", (x,))
             return Expr(kind, f"tl.permute(tl.permute({{0}}, {back}), {back})", (x,))
         if kind.dtype == "i1":
             return Expr(kind, self.choose(["({0} == 0)", "({0} != 0)", "({0} == ({0} | {0}))", "({0} ^ ({0} | True))",

@@ -91,7 +91,8 @@ class Maker(Expressions):
         return body
 
     def statement(self, depth):
-        kinds = ["define"] * 4 + ["update"] * 3 + ["buffer"] * 4 + ["atomic", "approximate", "split", "alias", "swap"]
+        kinds = ["define"] * 4 + ["update"] * 3 + ["buffer"] * 4
+        kinds += ["in_place", "atomic", "approximate", "split", "alias", "swap"]
         if depth:
             kinds += ["for", "for", "if", "if", "while", "products", "exchange"]
         return getattr(self, f"_{self.choose(kinds)}")(depth)
@@ -254,6 +255,16 @@ class Maker(Expressions):
             store = self.choose([Stmt("if {0}:", (self._condition(self.variables),), ((store,),)),
                                  Stmt(f"for {self.name('i')} in range({self.choose(['n', '2'])}):", (), ((store,),))])
         return [load, store, updated]
+
+    def _in_place(self, depth):
+        """What is at some places, some of them equal, changes by what was there before any of them changed."""
+        dtype, buffer, ways = self.choose([("i32", "buffer", "+^-"), ("fp32", "fbuffer", "+-")])
+        shape = self.choose([s for s in self.shapes if s])
+        crowded = self.chance(0.6) and self.crowded
+        place = f"{buffer} + pid * {self.per_program} + "
+        place += self.crowded_places(shape) if crowded else self.places(shape)
+        changed = f"tl.load({place}) {self.choose(ways)} {{0}}"
+        return [Stmt(f"tl.store({place}, {changed})", (self.expr(Kind(dtype, shape), 2),))]
 
     def _atomic(self, depth):
         """Integer atomics that commute, each kind in an array of its own, the results unused."""

@@ -39,6 +39,7 @@ CPU, LLVM = "tilewright.targets.cpu.", "tilewright.targets.llvm."
 SUITES = {PASSES: ["tests/passes", "tests/conform/test_random.py"], ANALYSIS: ["tests/analysis", "tests/passes"],
           CPU + "panels": ["tests/targets/cpu/test_panels.py"],
           CPU + "state": ["tests/conform", "tests/targets/cpu/test_panels.py"],
+          CPU + "aliasing": ["tests/targets/cpu/test_memory_order.py"],
           CPU + "elements": ["tests/lang/test_values_loops_of_elements.py"],
           CPU: ["tests/conform"], LLVM: ["tests/conform"]}
 
@@ -162,7 +163,8 @@ MUTANTS = (
           "pass"),
     _code("order-elementwise", CPU + "aliasing", "Aliases.elementwise", "self._equal(a, b, 8) and", ""),
     _code("order-injective", CPU + "aliasing", "Aliases.injective", "step <= reach", "step < 0"),
-    _code("loop-trips", CPU + "control", "_trips", 'code.op("sub", up, one)', "up"),
+    _code("loop-trips", LLVM + "counting", "trip_count", 'code.op("sub", code.op("sub", high, low), one)',
+          'code.op("sub", high, low)'),
     _code("loop-swap", CPU + "control", "assign", "_reads_elsewhere(walker, value, targets)", "False"),
     _code("loop-start", CPU + "control", "Carried._start", "walker.plan.last_use(value, place.block) <= place.index",
           "True"),

@@ -34,6 +34,7 @@ IMPORTS_LATE: Mapping[str, str] = {
     "tilewright/targets/cpu/host/choice.py": "the portable host loads LLVM",
     "tilewright/targets/cpu/host/library.py": "the writer of the pool's text is loaded when no stored code is found",
     "tilewright/targets/cpu/host/linux.py": "only kernels that are launched more than once get a native launcher",
+    "tilewright/targets/llvm/machine.py": "a kernel from the disk cache needs no compile child",
     "tilewright/targets/llvm/cubin.py": "few compile children run ptxas, and their start is part of a compilation",
     "tilewright/targets/nvidia/target.py": "a kernel from the disk cache is loaded without what generates code",
     "tilewright/testing/report.py": "pandas and matplotlib are extras, needed by those who ask for a plot",

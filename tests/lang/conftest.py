@@ -6,13 +6,14 @@ A test marked `undefined_lanes` uses lanes that a masked load without `other` le
 from __future__ import annotations
 
 import functools
+import zlib
 
 import pytest
 
 from tests.gpu import CUDA, ON_GPU
 from tilewright import UndefinedLaneError
 from tilewright.runtime import knobs
-from tilewright.testing import engines
+from tilewright.testing import engines, ptx_machine
 
 
 @pytest.fixture(params=(*engines.ENGINES, "checked", engines.ON_MACHINE, *([CUDA] if ON_GPU else [])))
@@ -20,9 +21,17 @@ def launch(request):
     """`launch(kernel, grid, *args, **kwargs)` on one engine."""
     if request.param == "checked" and request.node.get_closest_marker("undefined_lanes"):
         return launch_with_undefined_lanes
-    if request.param in (engines.ON_MACHINE, CUDA):
+    if request.param == engines.ON_MACHINE:
+        return functools.partial(launch_on_machine, zlib.crc32(request.node.nodeid.encode()) % 2)
+    if request.param == CUDA:
         return functools.partial(launch_with_exact_products, request.param)
     return functools.partial(engines.launch, request.param)
+
+
+def launch_on_machine(seed, kernel, grid, *args, **kwargs):
+    """A launch on the PTX machine: warps together with seed 0, in half of the tests, else parted and mixed."""
+    with knobs.scope(f32_default="ieee"):
+        ptx_machine.run(kernel, grid, args, kwargs, seed=seed)
 
 
 def launch_with_exact_products(engine, kernel, grid, *args, **kwargs):

@@ -176,6 +176,25 @@ def test_nan_in_max(launch):
          peer="The result depends on the order in which elements meet.",
          ours="The first NaN, as in torch; also for `return_indices=True`. Ties give the first index, also with "
               "`tie_break_left=False`.")
+@triton.jit
+def beside_known_numbers(highest, lowest, x, ROWS: tl.constexpr, N: tl.constexpr):
+    i = tl.arange(0, ROWS)
+    at = i[:, None] * N + tl.arange(0, N)[None, :]
+    v = tl.load(x + at, mask=at % 2 == 0, other=1)
+    tl.store(highest + i, tl.max(v, axis=1))
+    tl.store(lowest + i, tl.min(v, axis=1))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("n", [2, 4, 8])
+def test_nan_beside_numbers_known_while_compiling(launch, dtype, n):
+    """LLVM's code for the maximum of a NaN and a number that it knows gave the NaN, in short vectors."""
+    x = np.full((13, n), np.nan, dtype)
+    highest, lowest = np.zeros((2, 13), dtype)
+    launch(beside_known_numbers, (1,), highest, lowest, x, 13, n)
+    assert (highest == 1).all() and (lowest == 1).all()
+
+
 @pytest.mark.parametrize("values,expected", [([np.nan, np.inf], 0), ([np.inf, np.nan], 1), ([2, 2], 0)])
 def test_argmax_of_nan(launch, values, expected):
     x, out = np.array([values], np.float32), np.zeros(1, np.int32)

@@ -255,16 +255,6 @@ def test_warmup_compiles_every_config():
     assert len(kernels) == 2 and (x == 1).all()
 
 
-@differs("Tuned choices last as long as the process", topic="Launching and tuning",
-         peer="`cache_results=True` keeps timings on disk.",
-         ours="They are kept in memory; the argument warns.")
-def test_cached_results_on_disk_are_not_promised():
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        tuned(cache_results=True)
-    assert "kept for this process only" in str(caught[0].message)
-
-
 def test_tensors_in_tuples_are_put_back() -> None:
     @triton.autotune([triton.Config({"STEP": 1}), triton.Config({"STEP": 1}, num_warps=2)], key=[], warmup=1, rep=1)
     @triton.jit

@@ -105,16 +105,16 @@ def test_in_place_on_an_intermediate_that_is_read_before_and_after(assert_same: 
 
 def test_strided_views(assert_same: Callable[..., int]) -> None:
     @triton.jit
-    def column_sums(x, out, rows, stride, BLOCK: tl.constexpr):
+    def column_sums(x, out, rows, stride, between, BLOCK: tl.constexpr):
         r = tl.arange(0, BLOCK)
-        column = tl.load(x + r * stride + tl.program_id(0), mask=r < rows, other=0)
+        column = tl.load(x + r * stride + tl.program_id(0) * between, mask=r < rows, other=0)
         tl.store(out + tl.program_id(0), tl.sum(column, 0))
 
     def function(x: Any) -> Any:
         y = (x + 1)[:, ::2].t()[:3]
         y = y.t()
         out = torch.zeros(x.shape[1])
-        column_sums[(2,)](y, out, y.shape[0], y.stride(0), BLOCK=16)
+        column_sums[(2,)](y, out, y.shape[0], *y.stride(), BLOCK=16)
         return out
 
     assert_same(function, (torch.randn(5, 8),), (torch.randn(7, 10),))

@@ -141,7 +141,8 @@ def test_a_failed_assertion_is_the_kernels(assert_same: Callable[..., int]) -> N
             torch.cuda.synchronize()
 
 
-def test_what_a_kernel_reads_may_change_but_not_what_it_writes() -> None:
+@pytest.mark.parametrize("mode", [{}, {"check": True}, {"interpret": True}], ids=["compiled", "checked", "interpreted"])
+def test_what_a_kernel_reads_may_change_but_not_what_it_writes(mode: dict[str, bool]) -> None:
     space: dict[str, Any] = {"tl": tl, "WHICH": tl.constexpr(0)}
     source = "def either(a, b):\n    if WHICH == 0:\n        tl.store(a, 1.0)\n    else:\n        tl.store(b, 1.0)\n"
     exec(source, space)
@@ -152,10 +153,11 @@ def test_what_a_kernel_reads_may_change_but_not_what_it_writes() -> None:
         return a + b
 
     fast = torch.compile(function, fullgraph=True, backend="aot_eager")
-    assert fast(torch.zeros(1), torch.zeros(1)).item() == 1
-    space["WHICH"] = tl.constexpr(1)
-    with pytest.raises(RuntimeError, match=r"either writes b, which it did not .* torch.compiler.reset\(\)"):
-        fast(torch.zeros(1), torch.zeros(1))
+    with triton.knobs.scope(**mode):
+        assert fast(torch.zeros(1), torch.zeros(1)).item() == 1
+        space["WHICH"] = tl.constexpr(1)
+        with pytest.raises(RuntimeError, match=r"either writes b, which it did not .* torch.compiler.reset\(\)"):
+            fast(torch.zeros(1), torch.zeros(1))
 
 
 def test_tilewright_does_not_import_torch() -> None:

@@ -15,7 +15,9 @@ from collections.abc import Sequence
 
 from tilewright.analysis.forward import Forward
 from tilewright.ir.node import Function, Module, Op, Value
+from tilewright.ir.ops.table import Effect
 from tilewright.ir.types import Pointer, element_of
+from tilewright.ir.walk import ops_in
 
 # Entry parameters that a pointer may be based on; None: anything.
 Bases = frozenset[Value] | None
@@ -101,3 +103,16 @@ class Alias:
     def same_addresses(a: Value, b: Value) -> bool:
         """Whether two pointers are equal element by element: in SSA, whether they are one value."""
         return a is b
+
+
+def written_bases(module: Module, alias: Alias) -> frozenset[Value]:
+    """The entry parameters through which a kernel without calls may write; all of them if it writes through a pointer
+    of unknown base."""
+    found: set[Value] = set()
+    for op in ops_in(module.entry.body):
+        if op.row.effects & Effect.WRITES:
+            bases = alias.bases(op.operands[0])
+            if bases is None:
+                return frozenset(module.entry.params)
+            found |= bases
+    return frozenset(found)

@@ -16,11 +16,11 @@ from collections.abc import Iterator
 
 from tilewright.ir.node import Module, Op, Value
 from tilewright.ir.types import I32, I64, element_of
-from tilewright.ir.walk import Definition, definitions
+from tilewright.ir.walk import carried_sources, definitions
 
 _RING = frozenset({"add", "sub", "mul"})
 _MOVES = frozenset({"splat", "broadcast", "expand_dims", "permute", "reshape", "slice", "hint", "convert"})
-_SOURCES = frozenset({"program_id", "num_programs", "iota", "constant"})
+_SOURCES = frozenset({"program_id", "num_programs", "block_id", "num_blocks", "iota", "constant"})
 _DERIVED = _RING | _MOVES | _SOURCES | {"div_s", "div_u", "rem_s", "rem_u", "and", "shl", "shr_s", "shr_u", "min_s",
                                         "max_s", "ext_s", "ext_u", "trunc"}
 _CONTROL = frozenset({"for", "while", "if"})
@@ -108,8 +108,10 @@ class Offsets:
         op = definition.op
         if op is None:
             return                          # a parameter
-        if op.name in _CONTROL:
-            yield from _carried(op, definition)
+        if op.name == "for" and definition.is_argument and definition.index == 0:
+            yield from op.operands[:3]      # the loop's index
+        elif op.name in _CONTROL:
+            yield from carried_sources(op, definition)
         elif definition.is_argument or (op.name not in _DERIVED and op.name != "select"):
             yield None
         else:
@@ -118,24 +120,3 @@ class Offsets:
 
 def _extends(op: Op) -> bool:
     return op.name == "ext_s" and element_of(op.operands[0].type) == I32
-
-
-def _carried(op: Op, definition: Definition) -> Iterator[Value]:
-    """What control flow passes on to a result or an argument of a region."""
-    index = definition.index
-    if op.name == "if":
-        yield from (region.terminator.operands[index] for region in op.regions)
-    elif op.name == "for":
-        position = index - 1 if definition.is_argument else index
-        if position < 0:
-            yield from op.operands[:3]      # the loop's index
-        else:
-            yield op.operands[3 + position]
-            yield op.regions[0].terminator.operands[position]
-    else:
-        before, body = op.regions
-        if definition.block is before:
-            yield op.operands[index]
-            yield body.terminator.operands[index]
-        else:
-            yield before.terminator.operands[1 + index]

@@ -237,9 +237,9 @@ class Ranges(Forward[Interval]):
             return self.fact_of_constant(op)
         if op.name == "iota":
             return Interval(op.attrs["start"], op.attrs["end"] - 1)
-        if op.name == "program_id":
+        if op.name in ("program_id", "block_id"):
             return Interval(0, _MAX_PROGRAMS - 1)
-        if op.name == "num_programs":
+        if op.name in ("num_programs", "num_blocks"):
             return Interval(1, _MAX_PROGRAMS)
         facts = [self.fact(v) for v in op.operands]
         bits = element_of(op.result.type).bits

@@ -18,7 +18,6 @@ _INSIDE = "it is a part of triton's own compiler, which is made differently here
 _NATIVE = "triton builds C code with it; Tilewright needs no C compiler"
 _CACHE = "Tilewright's cache of compiled kernels is its own: `tilewright cache --help`, knob `cache_dir`"
 _AOT = "it writes C sources for an ahead-of-time build; compile with tilewright.compiler.compile instead"
-_LATER = "this version does not have it yet"
 _KNOBS = "it is the machinery of triton's knobs; Tilewright's are listed by `tilewright knobs`"
 
 _COMBINE = ("_argmax_combine _argmax_combine_tie_break_fast _argmax_combine_tie_break_left _argmin_combine "
@@ -28,7 +27,6 @@ _COMBINE = ("_argmax_combine _argmax_combine_tie_break_fast _argmax_combine_tie_
 
 # module -> (names, reason); "*" stands for all names of a module that has nothing else
 _LISTS: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType({
-    "triton": (("AsyncCompileMode FutureKernel", _LATER),),
     "triton.language": (("slice tensor_descriptor_type", _INSIDE),),
     "triton.language.core": (
         ("CONSTEXPR_0 binary_op_type_legalization builtin_max builtin_min check_bit_width dispatch extern "
@@ -57,8 +55,7 @@ _LISTS: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType({
          "get_cache_manager get_dump_manager get_override_manager make_so_cache_key", _CACHE),),
     "triton.runtime.driver": (("DriverConfig", _INSIDE),),
     "triton.runtime.build": (("*", _NATIVE),),
-    "triton.runtime._allocation": (("* _allocator", _INSIDE),),
-    "triton.runtime._async_compile": (("*", _LATER),),
+    "triton.runtime._allocation": (("set_profile_allocator", "there is no memory of a profiler's own"),),
     "triton.runtime.interpreter": (("*", "the interpreter is made differently here; TRITON_INTERPRET=1 turns it on"),),
     "triton.compiler": (("IRSource code_generator get_cache_key", _INSIDE),),
     "triton.compiler.compiler": (
@@ -69,12 +66,10 @@ _LISTS: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType({
     "triton.backends.driver": (("*", _INSIDE),),
     "triton.backends.nvidia.compiler": (
         ("get_ptxas get_ptxas_version", "the assembler is found by the knobs `ptxas` and `cuda_home`"),
-        ("min_dot_size", "tl.dot takes sizes of 1 and more"),
         ("ptx_get_version sm_arch_from_capability", _INSIDE),),
     "triton.backends.nvidia.driver": (
         ("CudaLauncher CudaUtils ty_to_cpp", _NATIVE),
         ("libcuda_dirs", "the driver's library is found as the dynamic linker finds it"),),
-    "triton.testing": (("_summarize_statistics", _INSIDE),),
     "triton.tools": (("LinearLayout", "layouts are made by functions of their own here: tilewright.layout"),),
     "triton.tools.build_extern": (("*", "it writes bindings of GPU libraries; tl.extra.libdevice has the functions"),),
     "triton.tools.compile": (("*", _AOT),),
@@ -82,7 +77,7 @@ _LISTS: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType({
     "triton.tools.disasm": (
         ("parseCtrl processSassLines", "get_sass gives the disassembler's own text; there are no control codes"),),
     "triton.tools.ragged_tma": (
-        ("*", "its descriptors reach outside of their tensors, which is an error here; use a mask"),),
+        ("to_ragged_indices", "descriptors are the tensor's own here, without two more dimensions; use load_ragged"),),
     "triton.knobs": (
         ("BuildImpl ClassType CompilationListener CompileTimes Env F GetType InitHandleHook JITHook "
          "JITHookCompileInfo LaunchHook NvidiaTool PipelineStagesHook SetType autotuning_knobs base_knobs build_knobs "

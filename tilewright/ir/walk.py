@@ -69,6 +69,25 @@ def _collect_definitions(block: Block, owner: Op | None, found: dict[Value, Defi
             _collect_definitions(region, op, found)
 
 
+def carried_sources(op: Op, definition: Definition) -> Iterator[Value]:
+    """What control flow passes on to a result of `op`, or to an argument of its regions; of a loop's index nothing."""
+    index = definition.index
+    if op.name == "for":
+        position = index - 1 if definition.is_argument else index
+        if position >= 0:
+            yield op.operands[3 + position]
+            yield op.regions[0].terminator.operands[position]
+    elif op.name == "while":
+        before, body = op.regions
+        if definition.block is before:
+            yield op.operands[index]
+            yield body.terminator.operands[index]
+        else:
+            yield before.terminator.operands[1 + index]
+    elif op.name == "if" and not definition.is_argument:
+        yield from (region.terminator.operands[index] for region in op.regions)
+
+
 def defining_ops(block: Block) -> dict[Value, Op]:
     """The op of every op result in `block` and below; block arguments are not in it."""
     return {result: op for op in ops_in(block) for result in op.results}

@@ -64,7 +64,8 @@ def arange(start: Any, end: Any, *, _builder: Builder) -> tensor:
     values = [unwrap(start), unwrap(end)]
     for name, value in zip(("start", "end"), values, strict=True):
         if isinstance(value, tensor):
-            cure = how_to_know(value) or "take a constexpr range and mask it with `< n`"
+            cure = how_to_know(value) or ("annotate the parameter that it comes from (`BLOCK: tl.constexpr`), or, if "
+                                          "it is a size of data, take a constexpr range and mask it with `< n`")
             raise LanguageValueError(f"arange's arguments must be of type tl.constexpr: `{name}` is {describe(value)}; "
                                      f"{cure}")
     low, high = (known_int(v, f"`{n}` of tl.arange") for n, v in zip(("start", "end"), values, strict=True))

@@ -141,7 +141,8 @@ def known(value: Any, what: str) -> Any:
     value = unwrap(value)
     if isinstance(value, tensor):
         raise LanguageTypeError(f"{what} must be known when the kernel is compiled, but it is {describe(value)}; "
-                                + (how_to_know(value) or "pass a literal or a tl.constexpr parameter"))
+                                + (how_to_know(value) or "annotate the parameter that it comes from as tl.constexpr, "
+                                                         "or write a literal"))
     return value
 
 

@@ -163,6 +163,14 @@ class Layout:
         return out
 
     @computed
+    def held(self) -> tuple[int, ...]:
+        """The tile index of each register of the first thread."""
+        found = [0]
+        for b in self.bases(REGISTER):
+            found += [x ^ b for x in found]
+        return tuple(found)
+
+    @computed
     def _table(self) -> npt.NDArray[np.int64]:
         out: npt.NDArray[np.int64] = np.zeros(1, np.int64)
         for b in self.columns:      # each bit doubles the table: the upper half has the basis added

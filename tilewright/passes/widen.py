@@ -26,7 +26,7 @@ from tilewright.ir.build import make_op
 from tilewright.ir.node import Block, Module, Op, Value
 from tilewright.ir.rewrite import map_bodies
 from tilewright.ir.types import I32, I64, element_of, with_element
-from tilewright.ir.walk import Definition, definitions, is_isolated
+from tilewright.ir.walk import Definition, carried_sources, definitions, is_isolated
 from tilewright.passes.manager import Pass
 
 ARITHMETIC = frozenset({"add", "sub", "mul"})
@@ -74,10 +74,10 @@ class _Chains:
             return ()
         op = definition.op
         if definition.is_argument:
-            return tuple(_carried_sources(op, definition))
+            return tuple(carried_sources(op, definition))
         if op.name in HOLDS:
             return tuple(op.operands[i] for i in HOLDS[op.name])
-        return op.operands if _extends(op) else tuple(_carried_sources(op, definition))
+        return op.operands if _extends(op) else tuple(carried_sources(op, definition))
 
     def _computed(self) -> set[Value]:
         """The values that hold a sum or product of i32, found forward until nothing changes."""
@@ -124,25 +124,6 @@ def _ops_in(block: Block) -> Iterator[Op]:
             for region in op.regions:
                 yield from _ops_in(region)
 
-
-def _carried_sources(op: Op, definition: Definition) -> Iterator[Value]:
-    """What control flow passes on to a result or region argument."""
-    index = definition.index
-    if op.name == "for":
-        position = index - 1 if definition.is_argument else index
-        if position >= 0:
-            yield op.operands[3 + position]
-            yield op.regions[0].terminator.operands[position]
-    elif op.name == "while":
-        before, body = op.regions
-        if definition.block is before:
-            yield op.operands[index]
-            yield body.terminator.operands[index]
-        else:
-            yield before.terminator.operands[1 + index]
-    elif op.name == "if" and not definition.is_argument:
-        for region in op.regions:
-            yield region.terminator.operands[index]
 
 
 def _partners(op: Op, definition: Definition) -> Iterator[Value]:

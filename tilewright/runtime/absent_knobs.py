@@ -19,8 +19,6 @@ _LISTS: tuple[tuple[str, str, str], ...] = (
     ("amd", "buffer_ops_analyze_small_tensor_range codegen_path dump_amdgcn dump_mir libhip_path scalarize_packed_fops "
             "swap_mir swap_mir_enable_misched use_async_copy use_block_pingpong use_buffer_atomics use_buffer_ops "
             "use_coexec_scheduler use_expert_scheduling use_in_thread_transpose", _AMD),
-    ("autotuning", "listener", "tuning tells of itself with `autotuning.print`"),
-    ("autotuning", "cache", "results of tuning are kept for the process"),
     ("build", "cc cudacrt_path cudart_path impl", _C),
     ("build", "backend_dirs", "its targets are its own; there are no plugins"),
     ("cache", "manager_class remote_manager_class", _REDIS),

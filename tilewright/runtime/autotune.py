@@ -1,9 +1,10 @@
 """`autotune`: run a kernel with the fastest of several configs.
 
 The first launch with a new key (the values of the `key` arguments and the dtypes of all tensors) times every config;
-the winner is kept in memory and used from then on.  What the kernel writes is put back before *every* timed run and
-before the final one, outside of the timing, so a kernel that works in place is applied exactly once.  A kernel that
-stores through a pointer which it loaded may write what nobody can put back: tuning then warns.
+the winner is kept in memory, on request also on disk (`tunings`), and used from then on.  What the kernel writes is put
+back before *every* timed run and before the final one, outside of the timing, so a kernel that works in place is
+applied exactly once.  A kernel that stores through a pointer which it loaded may write what nobody can put back: tuning
+then warns.
 In the eager engine nothing is timed: the first config that `prune_configs_by` leaves is used.
 
 `reset_to_zero`, `restore_value`, `pre_hook` and `post_hook` act while configs are timed, and before the launch that
@@ -35,8 +36,11 @@ from tilewright.runtime.bench import do_bench, prepared_times
 from tilewright.runtime.config import Config
 from tilewright.runtime.descriptor import TensorDescriptor, class_of, parts_of
 from tilewright.runtime.devices import DEVICES
+from tilewright.runtime.driver import driver
+from tilewright.runtime.hooks import HOOKS
 from tilewright.runtime.interface import KernelInterface, in_torch_graph
 from tilewright.runtime.launch import CUDA, CompiledKernel
+from tilewright.runtime.tunings import Tuning, tuning_of
 from tilewright.targets.base import MemoryCopy
 
 QUANTILES = (0.5, 0.2, 0.8)
@@ -75,8 +79,6 @@ class Autotuner(KernelInterface):
                  rep: float | None = None, use_cuda_graph: bool = False, do_bench: Callable[..., Any] | None = None,
                  cache_results: bool = False) -> None:
         """The parameters are those of triton's class, for subclasses: `autotune` explains them."""
-        if cache_results:
-            warnings.warn("autotune(cache_results=True): results are kept for this process only", stacklevel=3)
         self.fn = fn
         self.arg_names: list[str] = list(arg_names)
         self.__name__ = getattr(fn, "__name__", "kernel")
@@ -178,9 +180,53 @@ class Autotuner(KernelInterface):
         if len(configs) == 1 or self.base_fn.interprets():
             self.cache[key] = configs[0]
             return configs[0], False
-        best = self._tuned(key, configs, args, kwargs, named, grid)
-        self.cache[key] = best
-        return best, True
+        tuning = self._kept(key, configs, named, kwargs)
+        found = tuning and tuning.read()
+        if found:
+            self.configs_timings = found
+            self.cache[key] = min(found, key=found.__getitem__)
+            self._tell(key, None)
+            return self.cache[key], False
+        self.cache[key] = self._tuned(key, configs, args, kwargs, named, grid)
+        if tuning is not None:
+            tuning.write(self.configs_timings)
+        self._tell(key, self.bench_time)
+        return self.cache[key], True
+
+    def _tell(self, key: tuple[Any, ...], duration: float | None) -> None:
+        """Tell the listener of a choice; `duration` is None for one that was on disk."""
+        listener = HOOKS.get("autotuning_listener")
+        if listener is not None:
+            plain = tuple(part[1] if isinstance(part, tuple) else part for part in key)
+            listener(fn=self.base_fn, key=plain, best_config=self.cache[key], configs_timings=self.configs_timings,
+                     duration=duration, cache_hit=duration is None)
+
+    def _kept(self, key: tuple[Any, ...], configs: Sequence[Config], named: Mapping[str, Any],
+              kwargs: Mapping[str, Any]) -> Tuning | None:
+        """What is on disk of this tuning, if it is wanted there and can be."""
+        settings = self.base_fn.settings()
+        if not (self.cache_results or settings["cache_autotuning"]):
+            return None
+        devices = [pointer.device for pointer in self._pointers(named).values()]
+        options = {name: value for name, value in kwargs.items() if name not in self.arg_names}
+        return tuning_of(self.base_fn, devices[0] if devices else CPU, options, key, configs)
+
+    def check_disk_cache(self, tuning_key: tuple[Any, ...], configs: Sequence[Config],
+                         bench_fn: Callable[[], object]) -> bool:
+        """Whether the best config for `tuning_key` was on disk; else `bench_fn` has found it, and it is there now.
+
+        For subclasses that tune by a `run` of their own: `bench_fn()` sets `cache[tuning_key]` and `configs_timings`.
+        """
+        tuning = tuning_key and tuning_of(self.base_fn, _device_of_driver(), {}, tuning_key, configs)
+        found = tuning.read() if tuning else None
+        if found:
+            self.configs_timings = found
+            self.cache[tuning_key] = min(found, key=found.__getitem__)
+            return True
+        bench_fn()
+        if tuning:
+            tuning.write(self.configs_timings)
+        return False
 
     def _key(self, named: Mapping[str, Any]) -> tuple[Any, ...]:
         values = [(type(named[name]), named[name]) for name in self.keys if name in named]
@@ -345,6 +391,12 @@ def _set_by(config: Config, kwargs: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in config.all_kwargs().items() if name in config.kwargs or name not in kwargs}
 
 
+def _device_of_driver() -> str:
+    """The device that the program works on, where there are no tensors to say it."""
+    active = driver.active
+    return CPU if active.get_current_target().backend == CPU else f"{CUDA}:{active.get_current_device()}"
+
+
 def _nothing(named: Mapping[str, Any], exception: Exception | None = None) -> None:
     """The hook after a run where the program gives none."""
 
@@ -371,7 +423,7 @@ def autotune(configs: Sequence[Config], key: Sequence[str], prune_configs_by: Ma
     put back as it was; then the tensors named in `reset_to_zero` are zeroed, or `pre_hook(args, reset_only=False)` is
     called instead; `post_hook(args, exception=...)` follows the run.  `warmup` and `rep` are milliseconds;
     `do_bench(fn, quantiles=...)` replaces the clock.  `use_cuda_graph` has no meaning on a CPU.  Results are kept in
-    memory.  Unknown names are a ValueError.
+    memory, and with `cache_results=True` on disk, if no config has a `pre_hook`.  Unknown names are a ValueError.
     """
     wrong = next((config for config in configs if not hasattr(config, "all_kwargs")), None)
     if wrong is not None:

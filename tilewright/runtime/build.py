@@ -8,9 +8,11 @@ Tests: tests/runtime/test_build.py.
 
 from __future__ import annotations
 
+import itertools
 import marshal
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilewright.analysis.written import Written
@@ -124,6 +126,20 @@ class Build:
     def _keep(self, parts: Sequence[Part], fields: Mapping[str, bytes]) -> None:
         if parts:
             self._store.put(self.fn.__name__, key_text(parts), fields)
+
+
+def stage_writer(kernel: str, settings: Mapping[str, Any]) -> Dump | None:
+    """A writer of stages under the directory of the knob `dump_dir`, when the knob `dump` is on."""
+    if not settings["dump"]:
+        return None
+    folder = Path(settings["dump_dir"]) / kernel
+    folder.mkdir(parents=True, exist_ok=True)
+    count = itertools.count()
+
+    def write(stage: str, text: str) -> None:
+        (folder / f"{next(count):02}-{stage}.txt").write_text(text)
+
+    return write
 
 
 def encode_code(code: CodeObject, functions: Sequence[SourceFunction]) -> dict[str, bytes]:

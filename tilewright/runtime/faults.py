@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tilewright.diagnostics import Location, MemoryFaultError
+from tilewright.diagnostics import Location, MemoryFaultError, recorded_location
 from tilewright.interpret.memory import Extent
 from tilewright.interpret.replay import find_access
 from tilewright.ir.ops import Effect
@@ -43,8 +43,5 @@ def _places(body: Any, records: Sequence[Mapping[str, Any] | None]) -> Mapping[i
     """The lines of the accesses of a kernel by the op's `id`; `records` are in the order of the ops."""
     accesses = [op for op in ops_in(body) if op.row.effects & (Effect.READS | Effect.WRITES) and op.operands
                 and isinstance(element_of(op.operands[0].type), Pointer)]
-    return {id(op): place for op, place in zip(accesses, map(_location, records), strict=False) if place is not None}
-
-
-def _location(record: Mapping[str, Any] | None) -> Location | None:
-    return Location(**{**record, "caller": _location(record.get("caller"))}) if record else None
+    places = zip(accesses, map(recorded_location, records), strict=False)
+    return {id(op): place for op, place in places if place is not None}

@@ -83,7 +83,8 @@ class JitFunctionInfo(NamedTuple):
 
 CHAINS = ("launch_enter_hook", "launch_exit_hook", "kernel_load_start_hook", "kernel_load_end_hook",
           "kernel_unload_hook")
-SINGLES = ("jit_cache_hook", "jit_post_compile_hook", "add_stages_inspection_hook", "compilation_listener")
+SINGLES = ("jit_cache_hook", "jit_post_compile_hook", "add_stages_inspection_hook", "compilation_listener",
+           "autotuning_listener")
 
 
 class Inspection(NamedTuple):

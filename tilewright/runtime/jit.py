@@ -12,10 +12,8 @@ Tests: tests/runtime/test_jit.py, tests/errors/launch.
 from __future__ import annotations
 
 import inspect
-import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from tilewright.computed import computed
@@ -26,7 +24,8 @@ from tilewright.language.options import Options, Signature
 from tilewright.locks import NO_FORK, ForkSafeLock
 from tilewright.runtime import knobs
 from tilewright.runtime.arguments import CPU
-from tilewright.runtime.build import Build
+from tilewright.runtime.async_compile import AsyncCompileMode, FutureKernel, active_mode
+from tilewright.runtime.build import Build, stage_writer
 from tilewright.runtime.described import DescribedFunction
 from tilewright.runtime.devices import DEVICES
 from tilewright.runtime.grid import Grid, normalise
@@ -123,21 +122,27 @@ class JITFunction(DescribedFunction, KernelInterface):
             cut_own_frames(error)
             raise
 
-    def warmup(self, *args: Any, grid: Any = None, **kwargs: Any) -> CompiledKernel | InterpretedKernel | None:
-        """Compile for these arguments and launch nothing; dtypes (torch's, NumPy's, tl's) stand for tensors."""
+    def warmup(self, *args: Any, grid: Any = None, **kwargs: Any) -> Any:
+        """Compile for these arguments and launch nothing; dtypes (torch's, NumPy's, tl's) stand for tensors.
+
+        What comes can be asked for resources and launched; inside of an `AsyncCompileMode` it is a `FutureKernel`.
+        """
         try:
             return self._warmed_up(args, kwargs)
         except BaseException as error:
             cut_own_frames(error)
             raise
 
-    def _warmed_up(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> CompiledKernel | InterpretedKernel | None:
+    def _warmed_up(self, args: Sequence[Any],
+                   kwargs: Mapping[str, Any]) -> CompiledKernel | InterpretedKernel | FutureKernel | None:
         values, given = self.bind(args, kwargs)
         split = self.specializer.split(values, mock=True)
         if self.interprets():
             return InterpretedKernel(self.__name__, lambda g, a: self._launch(g, -1, a, given), self.options(given))
         device = device_of(self.__name__, self.slot_names(split), split.pointers)
-        return self._compiled(values, given, split, device, warmup=True)
+        mode = active_mode.get()
+        return (self._compiled(values, given, split, device, warmup=True) if mode is None else
+                self._submitted(mode, values, given, split, device))
 
     def launch_slowly(self, grid: Any, key: int, /, *args: Any, **kwargs: Any) -> CompiledKernel | None:
         """Launch in Python; what native code needs to do it itself is noted.  `key`: see `native_launch`, or -1."""
@@ -317,6 +322,37 @@ class JITFunction(DescribedFunction, KernelInterface):
         HOOKS.after_compiling(told)
         return kernel
 
+    def _submitted(self, mode: AsyncCompileMode, values: Sequence[Any], given: Mapping[str, Any], split: Split,
+                   device: str) -> CompiledKernel | FutureKernel | None:
+        """The same in the executor of `mode`, unless the kernel is there already.  Nothing is locked meanwhile, so that
+        several specialisations are made at once; what is made twice is kept once."""
+        key = self._key(split, given, device)
+        known = self._entries.get(key)
+        if known is not None and not known.guards.hold():
+            known = None
+        kernel = known and known.kernels.get(facts_of(split.pointers, known.written))
+        if kernel:
+            return kernel
+        told = self._told(split, values, given, device, True)
+        if HOOKS.before_compiling(told):
+            return None
+        entries: list[Entry] = []
+
+        def make() -> CompiledKernel:
+            entry = known or self._new_entry(values, given, split, device)
+            entries.append(entry)
+            return self._made(entry, facts_of(split.pointers, entry.written), values, split, device)
+
+        def keep(made: CompiledKernel) -> None:
+            with self._lock:
+                entry = self._entries.get(key)
+                if entry is None or not entry.guards.hold():
+                    entry = self._entries[key] = entries[0]
+                entry.kernels.setdefault(made.facts, made)
+            HOOKS.after_compiling(told)
+
+        return mode.submit((self, key, tuple((p.low, p.high) for _, p in split.pointers)), make, keep)
+
     def _told(self, split: Split, values: Sequence[Any], given: Mapping[str, Any], device: str,
               warmup: bool) -> Mapping[str, Any]:
         """What the hooks of the compiler are told of a compilation."""
@@ -354,30 +390,35 @@ class JITFunction(DescribedFunction, KernelInterface):
             entry = self._entries.get(key)
             if entry is not None and entry.guards.hold():
                 return entry
-            settings = self.settings()
-            signature = self.specializer.signature(split.atoms, values, False, False)
-            target = DEVICES.target(device, settings)
-            build = Build(self, signature, self.options(given), dependencies(self, values), target,
-                          DEVICES.store(settings), lambda: DEVICES.compiler_key(settings, target.name),
-                          reads=not settings["always_compile"], check=settings["verify"],
-                          inspection=HOOKS.inspection())
-            entry = self._entries[key] = Entry(build)
-            names = self.specializer.slot_names(split.atoms)
-            self.found_written.update(names[slot] for slot in entry.written.params)
+            entry = self._entries[key] = self._new_entry(values, given, split, device)
             return entry
+
+    def _new_entry(self, values: Sequence[Any], given: Mapping[str, Any], split: Split, device: str) -> Entry:
+        settings = self.settings()
+        signature = self.specializer.signature(split.atoms, values, False, False)
+        target = DEVICES.target(device, settings)
+        build = Build(self, signature, self.options(given), dependencies(self, values), target,
+                      DEVICES.store(settings), lambda: DEVICES.compiler_key(settings, target.name),
+                      reads=not settings["always_compile"], check=settings["verify"],
+                      inspection=HOOKS.inspection())
+        entry = Entry(build)
+        names = self.specializer.slot_names(split.atoms)
+        self.found_written.update(names[slot] for slot in entry.written.params)
+        return entry
 
     def _finished(self, entry: Entry, facts: Facts, values: Sequence[Any], split: Split,
                   device: str) -> CompiledKernel:
         with self._lock:
-            if facts in entry.kernels:
-                return entry.kernels[facts]
-            build = entry.build
-            code = build.code(*facts, dump=self._dump(self.settings()))
-            with HOOKS.loading(code.name, code.binary):
-                kernel = CompiledKernel(code, build.target, build.options, self.specializer, split.atoms, facts,
-                                        entry.written, self._kernel_name(split, values), device)
-            entry.kernels[facts] = kernel
-            return kernel
+            if facts not in entry.kernels:
+                entry.kernels[facts] = self._made(entry, facts, values, split, device)
+            return entry.kernels[facts]
+
+    def _made(self, entry: Entry, facts: Facts, values: Sequence[Any], split: Split, device: str) -> CompiledKernel:
+        build = entry.build
+        code = build.code(*facts, dump=stage_writer(self.__name__, self.settings()))
+        with HOOKS.loading(code.name, code.binary):
+            return CompiledKernel(code, build.target, build.options, self.specializer, split.atoms, facts,
+                                  entry.written, self._kernel_name(split, values), device)
 
     def _kernel_name(self, split: Split, values: Sequence[Any]) -> str:
         if self._repr is None:
@@ -386,19 +427,6 @@ class JITFunction(DescribedFunction, KernelInterface):
                      zip(self.specializer.rules, split.atoms, values, strict=True) if atom[0] == "="}
         signature = self.specializer.signature(split.atoms, values, False, False)
         return str(self._repr(Specialization(self.__name__, constants, signature)))
-
-    def _dump(self, settings: Mapping[str, Any]) -> Callable[[str, str], None] | None:
-        """A writer of stages under the directory of the knob `dump_dir`, when the knob `dump` is on."""
-        if not settings["dump"]:
-            return None
-        folder = Path(settings["dump_dir"]) / self.__name__
-        folder.mkdir(parents=True, exist_ok=True)
-        count = itertools.count()
-
-        def write(stage: str, text: str) -> None:
-            (folder / f"{next(count):02}-{stage}.txt").write_text(text)
-
-        return write
 
     # -- the eager engine --------------------------------------------------------------------------------------------
 
@@ -420,6 +448,8 @@ class JITFunction(DescribedFunction, KernelInterface):
             with NO_FORK:
                 from tilewright.runtime.checked import CheckedKernel
             known = self._checked[key] = CheckedKernel(self, values, given, split)
+            names = self.slot_names(split)
+            self.found_written.update(names[slot] for slot in known.lowered.written.params)
         return known
 
     def _on_host(self, split: Split, device: str) -> AbstractContextManager[Split]:

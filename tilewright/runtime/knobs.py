@@ -94,12 +94,15 @@ TABLE: Mapping[str, Knob] = MappingProxyType({k.name: k for k in (
     Knob("ptxas", ("TILEWRIGHT_PTXAS_PATH", "TRITON_PTXAS_PATH"), str, "", False,
          "The assembler for NVIDIA GPUs; empty means what is found (nvJitLink's library, or ptxas).",
          "nvidia.ptxas"),
-    Knob("tensor_maps", ("TILEWRIGHT_TENSOR_MAPS",), bool, False, True,
+    Knob("tensor_maps", ("TILEWRIGHT_TENSOR_MAPS",), bool, True, True,
          "Let GPUs of compute capability 9.0 and later copy blocks of tensor descriptors by hardware (TMA)."),
     Knob("cache_size", ("TILEWRIGHT_CACHE_SIZE",), int, 1024, False,
          "Size of the disk cache in MiB; above it, what was used longest ago is removed."),
     Knob("print_autotuning", ("TILEWRIGHT_PRINT_AUTOTUNING", "TRITON_PRINT_AUTOTUNING"), bool, False, False,
          "Say which config `autotune` has chosen, for which key, and how long it took.", "autotuning.print"),
+    Knob("cache_autotuning", ("TILEWRIGHT_CACHE_AUTOTUNING", "TRITON_CACHE_AUTOTUNING"), bool, False, False,
+         "Keep what `autotune` has found on disk, and take it from there, also for tuners that do not say "
+         "`cache_results=True`.", "autotuning.cache"),
     Knob("always_compile", ("TILEWRIGHT_ALWAYS_COMPILE", "TRITON_ALWAYS_COMPILE"), bool, False, False,
          "Compile also what the disk cache has.", "compilation.always_compile"),
     Knob("compile_in_process", ("TILEWRIGHT_COMPILE_IN_PROCESS",), bool, False, False,
@@ -208,8 +211,9 @@ def _check(name: str, value: Any) -> None:
 
 # The hooks of each group, and what `runtime.hooks` calls them.
 _HOOK_NAMES: Mapping[str, Mapping[str, str]] = {
-    "runtime": {name: name for name in (*CHAINS, *SINGLES) if name != "compilation_listener"},
+    "runtime": {name: name for name in (*CHAINS, *SINGLES) if not name.endswith("_listener")},
     "compilation": {"listener": "compilation_listener"},
+    "autotuning": {"listener": "autotuning_listener"},
 }
 
 
@@ -227,7 +231,7 @@ class Group:
 
     Reading gives what counts here and now; assigning overrides it in the current context (`assign`), deleting ends
     that; `with group.scope():` ends at its end what is assigned inside.  `knobs.runtime` has the hooks as well, and
-    `knobs.compilation` the `listener`; they hold for the whole process (`runtime.hooks`).
+    `knobs.compilation` and `knobs.autotuning` a `listener`; they hold for the whole process (`runtime.hooks`).
     """
 
     def __init__(self, name: str) -> None:

@@ -15,7 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.diagnostics import BadAccess, KernelAssertionError, Location, OutOfBoundsError, render
+from tilewright.diagnostics import (
+    BadAccess,
+    KernelAssertionError,
+    OutOfBoundsError,
+    recorded_location,
+    render,
+)
 from tilewright.ir.types import Scalar
 from tilewright.lowering import finish, lower
 from tilewright.runtime.arguments import Pointer
@@ -25,11 +31,13 @@ from tilewright.runtime.launch import check_on_host, check_writable, facts_of
 from tilewright.targets.base import CodeObject
 from tilewright.targets.nvidia import NvidiaTarget
 from tilewright.targets.nvidia import ptx as machine
+from tilewright.targets.nvidia.driver.launch_code import blocks_along_x
 from tilewright.targets.nvidia.ptx.buffers import byte_bounds
 from tilewright.targets.nvidia.tensor_maps import all_resolved
 
 TARGET = NvidiaTarget(90, assemble=False)
 _STATUS_WORDS = 4
+_BLOCKS = 2         # of a kernel that loops over programs: so many are supposed to run at once
 _WORD = 4
 _MAP_TYPES = {"UINT8": 0, "UINT16": 1, "UINT32": 2, "UINT64": 4, "FLOAT16": 6, "FLOAT32": 7, "FLOAT64": 9,
               "BFLOAT16": 10}       # PTX ISA 9.7.9.26, tensormap.replace .elemtype
@@ -93,10 +101,21 @@ def launch(code: CodeObject, grid: Sequence[int], arguments: Sequence[Any],
     given = [a if not isinstance(a, int) else a & ((1 << 8 * p["bytes"]) - 1)
              for a, p in zip(arguments, facts["params"], strict=True)]
     status = np.zeros(_STATUS_WORDS, np.int64)
-    hidden: list[Any] = [status for name in facts["hidden"] if name == "status"]
+    known: dict[str, Any] = {"status": status, "programs": grid[0]}
+    hidden = [known[name] for name in facts["hidden"]]
+    blocks = blocks_along_x(_BLOCKS if "programs" in facts["hidden"] else 0, grid)
+
+    def run_blocks(number: int) -> machine.Result:
+        return machine.run(code.texts["ptx"], facts["entry"], (number, *grid[1:]), facts["threads"],
+                           [*given, *hidden, *maps], shared_bytes=facts["shared"], seed=seed)
+
     try:
-        result = machine.run(code.texts["ptx"], facts["entry"], grid, facts["threads"], [*given, *hidden, *maps],
-                             shared_bytes=facts["shared"], seed=seed)
+        try:
+            result = run_blocks(blocks)
+        except machine.Fault:
+            if blocks == grid[0]:
+                raise
+            result = run_blocks(grid[0])        # then a fault tells which program it was
     except machine.Fault as fault:
         raise _out_of_bounds(fault, facts) or fault from None
     (sys.stdout.write if write is None else write)(result.printed)
@@ -104,7 +123,7 @@ def launch(code: CodeObject, grid: Sequence[int], arguments: Sequence[Any],
         failed = facts["asserts"][int(status[0]) - 1]
         program = tuple(int(n) for n in status[1:])
         message = f"device assertion failed in program {program}: {failed['message']}"
-        raise KernelAssertionError(render(message, location_of(failed["location"])))
+        raise KernelAssertionError(render(message, recorded_location(failed["location"])))
     return result
 
 
@@ -133,11 +152,3 @@ def _out_of_bounds(fault: machine.Fault, facts: Mapping[str, Any]) -> OutOfBound
     first = end - end % element_bytes if 0 <= at < end else at      # of a vector the first element that is outside
     bad = BadAccess(access, parameter["name"], element_bytes, first, 0, 0, end)
     return OutOfBoundsError(bad, facts["name"], fault.cta, fault.location)
-
-
-def location_of(record: Mapping[str, Any] | None) -> Location | None:
-    """A location from the metadata."""
-    if record is None:
-        return None
-    return Location(**{**record, "caller": location_of(record["caller"])})
-

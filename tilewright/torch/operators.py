@@ -116,14 +116,21 @@ class Launch:
         leaves, sizes = values[:-1], values[-1]
         args, kwargs = self._plan.arguments(leaves)
         kernel = self._plan.kernel[self._grid(sizes)](*args, **kwargs)
-        if isinstance(kernel, CompiledKernel):
-            self._check(kernel)
+        self._check(frozenset(kernel.metadata.written_params) if isinstance(kernel, CompiledKernel) else
+                    self._may_write(args, kwargs))
 
-    def _check(self, kernel: CompiledKernel) -> None:
+    def _may_write(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> frozenset[str]:
+        """What a launch may write that compiles nothing: in checked mode, in an interpreter."""
+        fn, numbers = base_of(self._plan.kernel), range(len(self._plan.choices))
+        written = [fn.written_by(*args, **{**kwargs, **self._plan.choice(number)})[0] for number in numbers]
+        return frozenset[str]().union(*written)
+
+    def _check(self, written: frozenset[str]) -> None:
         """RuntimeError if what the kernel reads beside its arguments has changed so that it writes another one."""
-        unknown = set(kernel.metadata.written_params) - self._written_names
+        unknown = written - self._written_names
         if unknown:
-            raise RuntimeError(f"{kernel.name} writes {', '.join(sorted(unknown))}, which it did not when torch "
+            name = base_of(self._plan.kernel).__name__
+            raise RuntimeError(f"{name} writes {', '.join(sorted(unknown))}, which it did not when torch "
                                "compiled the launch; call torch.compiler.reset() after changing what a kernel reads")
 
     @computed

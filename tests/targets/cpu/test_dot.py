@@ -21,6 +21,7 @@ from tests.targets.cpu.harness import (
     target,
 )
 from tilewright.targets.cpu.generate import generate
+from tilewright.targets.cpu.product import lines_each
 from tilewright.targets.llvm.isa import Isa
 
 SHAPES = [(16, 16, 16), (1, 1, 1), (3, 5, 7), (1, 64, 16), (64, 1, 8), (17, 33, 9), (64, 64, 32), (9, 48, 1),
@@ -149,6 +150,31 @@ def test_matmul_of_halves():
 def test_matmul_is_vectors_without_gathers_or_copies_of_a():
     text = generated(matmul(64, 64, 32, masked=False), isa=WIDE).text
     assert "gather" not in text and "scatter" not in text and "call <16 x float> @llvm.fma" in text
+
+
+def test_the_left_operands_next_tile_is_asked_for():
+    """Where it is read in place and moves; each block of 8 rows asks for its part of the lines, two a row here."""
+    def asked(module):
+        return generated(module, isa=WIDE).text.count("call void @llvm.prefetch")
+
+    def same_each_time(b, x, y, o, depth):
+        left, right = b.load(tile_at(b, x, 64, 32)), b.load(tile_at(b, y, 32, 64))
+        (total,) = b.for_(0, depth, 1, [b.const(0.0, F32, (64, 64))], lambda k, t: [b.op("dot", left, right, t)])
+        b.store(tile_at(b, o, 64, 64), total)
+
+    assert asked(matmul(64, 64, 32, masked=False)) == 8
+    assert asked(matmul(64, 128, 32, masked=False)) == 4
+    assert asked(matmul(64, 64, 64, masked=False)) == 16
+    assert asked(matmul(64, 64, 32, F16, masked=False)) == 0       # packed
+    assert asked(kernel([("x", ptr(F32)), ("y", ptr(F32)), ("o", ptr(F32)), ("depth", I32)], same_each_time)) == 0
+
+
+@pytest.mark.parametrize("height,lines,blocks", [(8, 2, 2), (8, 2, 8), (8, 4, 16), (8, 1, 1), (4, 3, 5), (6, 5, 7),
+                                                 (1, 6, 4), (8, 3, 100)])
+def test_all_blocks_ask_for_all_lines(height, lines, blocks):
+    each = lines_each(height, lines, blocks)
+    assert each * blocks >= height * lines and (each % lines == 0 or lines % each == 0)
+    assert each <= lines * -(-height // blocks)
 
 
 @pytest.mark.parametrize("batch", [(2,), (2, 3)])

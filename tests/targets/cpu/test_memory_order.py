@@ -123,6 +123,25 @@ def test_two_dimensional_in_place_with_a_stride_of_zero():
         both(kernel([("x", ptr(F32)), ("s", I32)], body), (1,), [np.zeros(100, np.float32), stride])
 
 
+@pytest.mark.parametrize("step", [0, 1, 3, 19, 20])
+def test_rows_that_lie_on_each_other_by_a_number(step):
+    """x[step * i + j] += i + 1: of an element that several rows have the last wins, and all add to what was there."""
+    def body(b, x):
+        i, j = b.iota(4), b.row(b.iota(20))
+        p = b.at(x, b.add(b.mul(b.col(i), step), j))
+        added = b.op("int_to_fp_s", b.add(b.op("broadcast", b.col(i), shape=(4, 20)), 1), to=F32)
+        b.store(p, b.add(b.load(p), added))
+    both(kernel([("x", ptr(F32))], body), (1,), [np.arange(90, dtype=np.float32)])
+
+
+def test_rows_that_lie_on_each_other_in_a_layout_by_columns():
+    """x[i + 2 * j] += 1, of 4 rows."""
+    def body(b, x):
+        p = b.at(x, b.add(b.col(b.iota(4)), b.mul(b.row(b.iota(20)), 2)))
+        b.store(p, b.add(b.load(p), b.const(1.0, F32)))
+    both(kernel([("x", ptr(F32))], body), (1,), [np.arange(90, dtype=np.float32)])
+
+
 def test_volatile_loads_are_done_where_they_stand():
     def body(b, x, o):
         offs = b.iota(40)

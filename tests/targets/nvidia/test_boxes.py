@@ -1,6 +1,8 @@
 """Blocks of described arrays copied by hardware: on the PTX machine, which lets copies land as late as they may."""
 
 import itertools
+import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +16,9 @@ from tilewright.ir.text import print_module
 from tilewright.ir.verify import verify
 from tilewright.targets.nvidia import NvidiaTarget
 from tilewright.targets.nvidia.assemble import find_assembler
+from tilewright.targets.nvidia.ptx import Fault, TensorMap
+from tilewright.targets.nvidia.ptx.bulk import box_places
+from tilewright.targets.nvidia.ptx.tensor_maps import unpack
 from tilewright.targets.nvidia.tensor_maps import computed, resolved
 from tilewright.testing import ptx_machine
 from tilewright.tools.tensor_descriptor import TensorDescriptor
@@ -66,6 +71,16 @@ def in_a_loop(x, out, n, BM: tl.constexpr, BN: tl.constexpr):
         if i > 20:
             v = v + x.load([i - 7, 3])
         out.store([i, 0], v)
+
+
+@triton.jit
+def branching(x, out, n, BM: tl.constexpr, BN: tl.constexpr):
+    v = x.load([0, 0])
+    if n > 3:
+        v += x.load([8, 0]) + x.load([16, 0])
+    else:
+        v *= x.load([24, 0])
+    out.store([0, 0], v)
 
 
 @triton.jit
@@ -202,6 +217,18 @@ def test_a_loop_and_a_branch(seed):
     np.testing.assert_array_equal(out, want)
 
 
+@pytest.mark.parametrize("n", [3, 4])
+def test_branches(n):
+    x, out = array(50, 64, seed=1), array(8, 64)
+    run(branching, (1,), (describe(x, [8, 64]), describe(out, [8, 64]), n), {"BM": 8, "BN": 64}, 1)
+    np.testing.assert_array_equal(out, x[:8] + x[8:16] + x[16:24] if n > 3 else x[:8] * x[24:32])
+
+
+def test_what_is_in_a_loop_stays_with_the_threads():
+    args = (describe(array(50, 64), [8, 64]), describe(array(50, 64), [8, 64]), 50)
+    assert COPY not in launch_code(in_a_loop, args, {"BM": 8, "BN": 64}, ptx_machine.TARGET).texts["ptx"]
+
+
 @pytest.mark.parametrize("n", [0, 8, 50])
 def test_a_while_loop(n):
     x, out = array(56, 64, seed=1), array(8, 64)
@@ -213,19 +240,20 @@ def test_a_while_loop(n):
 def test_a_program_sees_its_own_stores(seed):
     x = array(50, 64, seed=1)
     want = x.copy()
-    code = run(in_place, (1,), (describe(x, [8, 64]), 50), {"BM": 8, "BN": 64}, seed)
+    run(in_place, (1,), (describe(x, [8, 64]), 50), {"BM": 8, "BN": 64}, seed)
     for i in range(0, 50, 8):
         block = block_of(want, (i, 0), (8, 64)) + 1
         want[i + 3:i + 11, 1:] = block[:len(want[i + 3:i + 11]), :-1]
     np.testing.assert_array_equal(x, want)
-    assert "shared = true" in code.texts["laid-out"]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_program_sees_its_own_stores_through_pointers(seed):
     x, out = array(16, 64), array(8, 64)
     args = (describe(x, [8, 64]), describe(out, [8, 64]), x)
-    run(read_back, (1,), args, {"BM": 8, "BN": 64}, seed)
+    code = run(read_back, (1,), args, {"BM": 8, "BN": 64}, seed)
+    assert code.texts["laid-out"].count("shared = true, again = true") == 3
+    assert code.texts["laid-out"].count("everywhere = true") == 1
     want = np.where(np.arange(8)[:, None] < 4, 4.0, 5.0) * np.ones((8, 64))
     np.testing.assert_array_equal(out, want)
     np.testing.assert_array_equal(x[:8], want)
@@ -237,7 +265,7 @@ def test_a_product_of_blocks(seed):
     args = (describe(a, [32, 32]), describe(b, [32, 64]), describe(c, [32, 64]), 96)
     code = run(product, (2, 2), args, {"BM": 32, "BN": 64, "BK": 32}, seed)
     np.testing.assert_array_equal(c, (a.astype(np.float32) @ b.astype(np.float32)).astype(np.float16))
-    assert code.texts["laid-out"].count("box_copy") == 2 and code.texts["laid-out"].count("box_store") == 1
+    assert code.texts["laid-out"].count("box_store") == 1
 
 
 def test_a_conversion_between_load_and_store():
@@ -253,7 +281,7 @@ def test_other_numbers_of_dimensions():
     block, want = block_of(x, (-1, 5, -3), (2, 16, 16)), np.zeros_like(x)
     want[1:3, 2:18, :12] = block[:, :, 4:]
     np.testing.assert_array_equal(out, want)
-    line, copied = array(1000, seed=2), array(1000)
+    line, copied = array(1008, seed=2), array(1008)
     code = run(in_one_dimension, (4,), (describe(line, [256]), describe(copied, [256])), {"B": 256})
     assert code.texts["ptx"].count(COPY + ".1d") == 2
     np.testing.assert_array_equal(copied, line)
@@ -282,6 +310,36 @@ def test_what_has_no_map_is_moved_by_threads(kernel, args, constants):
     code = launch_code(kernel, args, constants, ptx_machine.TARGET)
     assert COPY not in code.texts["ptx"] and "box" not in code.texts["laid-out"]
     run(kernel, (3,), args, constants)
+
+
+def test_a_row_that_is_written_ends_at_a_multiple_of_16_bytes():
+    """The hardware writes all of the last 16 bytes, so a row's size must be known to be such a multiple."""
+    x, out = array(50, 64, seed=1), array(50, 64, seed=2)
+    want = out.copy()
+    want[:32, :61] = x[:32, :61]
+    code = run(cut, (1,), (x, out, 61), {"BM": 32, "BN": 64})
+    assert code.texts["laid-out"].count("box_copy") == 1 and "box_store" not in code.texts["laid-out"]
+    np.testing.assert_array_equal(out, want)
+    described = {"base": 0, "element": "f32", "sizes": [50, 61], "strides": [64], "box": [32, 64], "swizzle": 0}
+    told = machine_map(array(50, 64), resolved({**described, "nan": False}, [4096]))
+    assert list(inside_columns(told, written=False)) == [*range(61)]
+    assert list(inside_columns(told, written=True)) == [*range(64)]
+
+
+def machine_map(memory, numbers):
+    made = TensorMap(memory, numbers.box, numbers.swizzle, 2, False, numbers.sizes, (*numbers.strides, 4))
+    return unpack(made.packed(4096))
+
+
+def inside_columns(fields, written):
+    _, address, inside = box_places(fields, [0, 0], 0, written)
+    return np.unique((address[inside] - 4096) % 256 // 4)
+
+
+@triton.jit
+def cut(x, out, columns, BM: tl.constexpr, BN: tl.constexpr):
+    source = tl.make_tensor_descriptor(x, [50, columns], [64, 1], [BM, BN])
+    tl.make_tensor_descriptor(out, [50, columns], [64, 1], [BM, BN]).store([0, 0], source.load([0, 0]))
 
 
 @pytest.mark.parametrize("numbers", [(0, 64, 64), (50, 0, 64), (50, 64, 0), (1, 64, -64), (50, -1, 64)])
@@ -322,10 +380,10 @@ def test_what_a_map_may_be():
 
 def test_what_comes_out_is_verified_and_printed():
     x, out = describe(array(50, 64), [8, 64]), describe(array(50, 64), [8, 64])
-    text = launch_code(in_a_loop, (x, out, 50), {"BM": 8, "BN": 64}, ptx_machine.TARGET).texts["laid-out"]
+    text = launch_code(branching, (x, out, 3), {"BM": 8, "BN": 64}, ptx_machine.TARGET).texts["laid-out"]
     module = parse_module(text)
     verify(module, Stage.LAID_OUT)
-    assert print_module(module) == text and text.count("box_wait") == 2
+    assert print_module(module) == text and text.count("mbarrier_wait") == 3
 
 
 @pytest.mark.skipif(find_assembler() is None, reason="no assembler on this machine")
@@ -341,3 +399,52 @@ def test_assemblers_take_it(kernel, shapes, rest, constants, capability):
     code = launch_code(kernel, args, constants, NvidiaTarget(capability))
     assert code.metadata["binary"] == "cubin" and code.metadata["advisories"] == []
     assert code.metadata["spill_bytes"] == code.metadata["local_bytes"] == 0
+
+
+@pytest.mark.parametrize("line, put, message", [
+    (r"fence\.proxy\.async\.shared::cta;\n(?=.*\n\s*bar\.sync\s+0;\n(?:.*\n){1,9}.*bulk_group)", "", "proxy fence"),
+    (r"@%p\d+ bra\s+\$L__BB0_1;", "", "never written"),
+    (r"bar\.sync\s+0;\n(?=(?:.*\n)*.*st\.shared)", "", "race|has not|no mbarrier"),
+    (r"@%p\d+ cp\.async\.bulk\.wait_group\.read 0;", "", "still reads its shared memory"),
+    (r"mbarrier\.expect_tx(.*), %r\d+;", r"mbarrier.expect_tx\1, 16;", "deadlock|in flight|bytes"),
+    (r"(bulk\.tensor\.2d\.shared.*), \[%r\d+\];", r"\1, [%r4];", "no mbarrier"),
+], ids=["fence", "wait", "barrier", "wait for the store", "bytes", "mbarrier"])
+def test_the_machine_finds_faults_that_are_planted(line, put, message):
+    args = [describe(array(50, 80), [16, 32]) for _ in range(3)]
+    code = launch_code(added, args, {"BM": 16, "BN": 32}, ptx_machine.TARGET)
+    changed, count = re.subn(line, put, code.texts["ptx"])
+    assert count
+    slots = added.specializer.split(added.bind(args, {"BM": 16, "BN": 32})[0])
+    arguments = [dict(slots.pointers)[k] if k in dict(slots.pointers) else v for k, v in enumerate(slots.slots)]
+    arguments = [ptx_machine._pointer(a) if not isinstance(a, int) else a for a in arguments]
+    with pytest.raises(Fault, match=message):
+        ptx_machine.launch(replace(code, texts={**code.texts, "ptx": changed}), (1, 1, 1), arguments, seed=1)
+
+
+@triton.jit
+def many(x, out, n, BM: tl.constexpr, BN: tl.constexpr):
+    total = tl.zeros((BM, BN), tl.float32)
+    for k in tl.static_range(40):
+        rows = tl.make_tensor_descriptor(x, [n + k, 64], [64, 1], [BM, BN])
+        total += rows.load([k, 0])
+    tl.make_tensor_descriptor(out, [n, 64], [64, 1], [BM, BN]).store([0, 0], total)
+
+
+def test_no_more_maps_than_parameters_have_room_for():
+    code = launch_code(many, (array(90, 64), array(50, 64), 50), {"BM": 8, "BN": 64}, ptx_machine.TARGET)
+    assert 20 < len(code.metadata["tensor_maps"]) <= 31
+
+
+@triton.jit
+def asserting(x, out, rows, BM: tl.constexpr, BN: tl.constexpr):
+    block = tl.make_tensor_descriptor(x, [rows, 64], [64, 1], [BM, BN]).load([0, 0])
+    tl.device_assert(rows > 1, "too few")
+    tl.make_tensor_descriptor(out, [50, 64], [64, 1], [BM, BN]).store([0, 0], block)
+
+
+@pytest.mark.parametrize("rows", [1, 0])
+def test_the_kernel_without_maps_knows_the_lines(rows):
+    args, constants = (array(50, 64), array(50, 64), rows), {"BM": 8, "BN": 64, "debug": True}
+    with pytest.raises(triton.KernelAssertionError, match="too few") as caught:
+        run(asserting, (1,), args, constants)
+    assert 'tl.device_assert(rows > 1, "too few")' in str(caught.value)

@@ -95,7 +95,8 @@ def source(golden):
 
 
 def instructions(ptx):
-    """How often each instruction stands in the text, predicates left out."""
+    """How often each instruction stands in the text, predicates left out; several may be in braces in one line."""
+    ptx = re.sub(r"(?<=[;{]) +", "\n", ptx)
     return Counter(m[1] for m in re.finditer(r"^\s*(?:@!?%?\w+\s+)?([a-z][\w.:]*)[\s;]", ptx, re.MULTILINE))
 
 
@@ -137,3 +138,4 @@ def test_the_counter():
     text = ("\t@%p1 ld.global.v4.b32 {%r1};\n  // begin inline asm\n\tmov.b32 \t%r1, 0;\n$L__1:\n\tret;\n"
             " @!p bra.uni $L__1;")
     assert instructions(text) == {"ld.global.v4.b32": 1, "mov.b32": 1, "ret": 1, "bra.uni": 1}
+    assert instructions("\t{ .reg .b32 t; neg.f32 t, %r1; @%p1 neg.f32 t, t; ret; }\n") == {"neg.f32": 2, "ret": 1}

@@ -142,6 +142,42 @@ def test_softmax_needs_no_conversion():
     assert not ops_of(module, "convert")
 
 
+@triton.jit
+def scaled(x, weight, at, out, step, N: tl.constexpr):
+    i = tl.arange(0, N)
+    a = tl.load(x + i).to(tl.float32) * tl.load(weight + i * step)
+    if N > 512:
+        a += tl.load(at + tl.load(at + i)).to(tl.float32)
+    tl.store(out + i, a.to(tl.float16))
+
+
+@pytest.mark.parametrize("dtype, step, size, runs", [
+    (np.float32, 1, 512, [8, 8]), (np.float16, 1, 512, [8, 8]),
+    (np.float64, 1, 512, [8, 2]),           # 64 bytes of a thread are too many
+    (np.float32, 3, 512, [8, 1]),           # no runs by itself
+    (np.float32, 1, 1024, [8, 8, 4, 1])])   # nor has what is gathered; indices meet nothing
+def test_loads_that_meet_take_as_many_neighbours(dtype, step, size, runs):
+    """As many as the narrowest of them, if that is two accesses of 16 bytes at most."""
+    x, weight, at = np.zeros(8, np.float16), np.zeros(8, dtype), np.zeros(8, np.int32)
+    module = laid_out(tile_ir(scaled, x, weight, at, x.copy(), step, N=size), 2)
+    found = [next(1 << k for k, b in enumerate((*layout_of(op.result).bases("register"), 0)) if b != 1 << k)
+             for op in ops_of(module, "load")]
+    assert found == runs
+
+
+@triton.jit
+def rows_of_a_norm(x, weight, out, n, N: tl.constexpr):
+    i = tl.arange(0, N)
+    v = tl.load(x + tl.program_id(0) * n + i).to(tl.float32)
+    tl.store(out + tl.program_id(0) * n + i, (v / tl.sum(v, 0) * tl.load(weight + i)).to(tl.float16))
+
+
+def test_halves_and_floats_meet_without_shared_memory():
+    x, weight = np.zeros(16, np.float16), np.zeros(16, np.float32)
+    module = laid_out(tile_ir(rows_of_a_norm, x, weight, x.copy(), 16, N=1024))
+    assert not ops_of(module, "convert")
+
+
 def test_a_transposed_tile_is_converted_once():
     module = laid_out(tile_ir(transposed_sums, *CASES["transposed"][2], **CASES["transposed"][3]))
     assert len(ops_of(module, "convert")) == 1

@@ -11,7 +11,7 @@ from tests.targets.nvidia.harness import tile_ir
 from tilewright.language.options import Options
 from tilewright.targets.llvm.machine import Assembler, Compiler, Machine
 from tilewright.targets.nvidia import NvidiaTarget
-from tilewright.targets.nvidia.pressure import programs_per_sm
+from tilewright.targets.nvidia.pressure import counts_of_programs, fits, programs_per_sm
 
 TARGET = NvidiaTarget(90, assemble=False)
 
@@ -57,6 +57,43 @@ def test_the_limit_is_in_the_ptx(options, wanted):
     module = tile_ir(scale, x, x, 2048, N=1024)
     ptx = TARGET.compile(module, Options(**options)).texts["ptx"]
     assert re.findall(r"\.(?:minnctapersm|maxnreg) \d+", ptx) == [wanted]
+
+
+@triton.jit
+def normal(x, weight, out, n, N: tl.constexpr):
+    i = tl.arange(0, N)
+    v = tl.load(x + tl.program_id(0) * n + i, mask=i < n, other=0.0).to(tl.float32)
+    v -= tl.sum(v, 0) / n
+    v *= tl.rsqrt(tl.sum(v * v, 0) / n)
+    tl.store(out + tl.program_id(0) * n + i, v * tl.load(weight + i, mask=i < n), mask=i < n)
+
+
+@pytest.mark.parametrize("dtype, size, warps, counts", [
+    (np.float32, 16384, 32, [2, 1]),        # 16 registers are held, of 32; at once there are 48
+    (np.float32, 4096, 8, [4, 1]),       # as many as load 64 KiB
+    (np.float32, 32768, 32, [1]), (np.float32, 1024, 4, [16, 15, 14, 12, 1]),
+    (np.float16, 8192, 16, [4, 3, 2, 1]), (np.float16, 8192, 8, [4, 3, 2, 1])])
+def test_programs_that_wait_are_counted_by_what_they_hold(dtype, size, warps, counts):
+    x, weight = np.zeros(8, dtype), np.zeros(8, np.float32)
+    module = TARGET.laid_out(tile_ir(normal, x, weight, x.copy(), 8, N=size), Options(num_warps=warps))
+    assert counts_of_programs(module, warps) == counts
+
+
+@triton.jit
+def keeps_both(x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    narrow = tl.load(x + i)
+    v = narrow.to(tl.float32)
+    total, most = tl.sum(v, 0), tl.max(v, 0)
+    tl.store(out + i, (total / v + most).to(narrow.dtype))
+
+
+@pytest.mark.parametrize("dtype, has_room", [(np.float16, True), (np.float32, False)])
+def test_a_widened_tile_is_counted_as_the_narrow_one(dtype, has_room):
+    """64 halves are 32 registers, of 64."""
+    x = np.zeros(8, dtype)
+    module = TARGET.laid_out(tile_ir(keeps_both, x, x.copy(), N=1 << 16), Options(num_warps=32))
+    assert fits(module, 32) == has_room
 
 
 @triton.jit

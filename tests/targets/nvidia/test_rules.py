@@ -33,5 +33,6 @@ def test_refusals_say_why():
 
 def test_rows_of_later_stages_do_not_stand_in_tile_ir():
     later = {"barrier", "convert", "shared_alloc", "shared_free", "async_copy", "async_commit", "async_wait",
-             "shared_load", "box_copy", "box_wait", "box_store", "proxy_fence"}
+             "shared_load", "box_copy", "box_store", "proxy_fence", "mbarrier_alloc", "mbarrier_arrive",
+             "mbarrier_wait", "block_id", "num_blocks"}
     assert {name for name, row in TABLE.items() if not row.stages & Stage.TILE} == later

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from tilewright.ir.ops.rules import require
 from tilewright.ir.ops.staging import MEMORY, ON_A_GPU, memory_of, nothing, on_a_gpu
 from tilewright.ir.ops.table import TABLE, Attribute, Effect, Operand, OpRow
-from tilewright.ir.types import I32, I64, Pointer, Tile, Type, element_of, shape_of
+from tilewright.ir.types import I1, I32, I64, Pointer, Tile, Type, element_of, shape_of
 
 if TYPE_CHECKING:
     from tilewright.ir.node import Block
@@ -69,9 +69,11 @@ TABLE.add(OpRow("box", (Operand("pointers"), Operand("base"), _PLACES), _infer_b
 
 
 def _infer_copy(types: Sequence[Type], attrs: Attrs, regions: Sequence[Block]) -> tuple[Type, ...]:
-    base, address, *places = types
+    base, address, mbarrier, *places = types
     _check_base(base, memory_of(attrs))
-    require(address == I32, "the address is an i32")
+    require(address == mbarrier == I32, "the addresses are i32")
+    if attrs["has_guard"]:
+        require(places.pop(0) == I1, "the guard is an i1")
     _check_places(places, len(memory_of(attrs).shape))
     return ()
 
@@ -85,13 +87,37 @@ def _infer_store(types: Sequence[Type], attrs: Attrs, regions: Sequence[Block]) 
     return ()
 
 
+def _infer_mbarriers(types: Sequence[Type], attrs: Attrs, regions: Sequence[Block]) -> tuple[Type, ...]:
+    require(attrs["count"] >= 1, f"{attrs['count']} mbarriers")
+    return (I32,)
+
+
+def _infer_arrive(types: Sequence[Type], attrs: Attrs, regions: Sequence[Block]) -> tuple[Type, ...]:
+    require(list(types) == [I32, I1][:1 + attrs["has_guard"]], "the address is an i32, the guard an i1")
+    return ()
+
+
+def _infer_wait(types: Sequence[Type], attrs: Attrs, regions: Sequence[Block]) -> tuple[Type, ...]:
+    require(list(types) == [I32, I32], "the address and the phase are i32")
+    return ()
+
+
 _SWIZZLE = Attribute("swizzle", int)
-TABLE.add(OpRow("box_copy", (Operand("pointer"), Operand("address"), _PLACES), _infer_copy, on_a_gpu,
-                "begin to copy a block of the array at `pointer` to shared memory; outside of the array it is zero, "
-                "or NaN", "PTX ISA cp.async.bulk.tensor", attributes=(MEMORY, _SWIZZLE, Attribute("nan", bool)),
+_GUARD = Operand("guard", optional=True)
+TABLE.add(OpRow("box_copy", (Operand("pointer"), Operand("address"), Operand("mbarrier"), _GUARD, _PLACES), _infer_copy,
+                on_a_gpu, "begin to copy a block of the array at `pointer` to shared memory, if `guard`; outside of "
+                "the array it is zero, or NaN.  It is announced and comes in at the mbarrier",
+                "PTX ISA cp.async.bulk.tensor", attributes=(MEMORY, _SWIZZLE, Attribute("nan", bool)),
                 effects=Effect.READS, stages=ON_A_GPU))
-TABLE.add(OpRow("box_wait", (), nothing, on_a_gpu, "wait until all blocks that were begun have come",
-                "PTX ISA mbarrier.try_wait", effects=Effect.ORDERS, stages=ON_A_GPU))
+TABLE.add(OpRow("mbarrier_alloc", (), _infer_mbarriers, on_a_gpu, "the address of `count` mbarriers in shared memory, "
+                "at each of which one thread arrives; at the head of the kernel", "PTX ISA mbarrier.init",
+                attributes=(Attribute("count", int),), effects=Effect.ORDERS, stages=ON_A_GPU))
+TABLE.add(OpRow("mbarrier_arrive", (Operand("mbarrier"), _GUARD), _infer_arrive, on_a_gpu,
+                "what is to come in in this phase of an mbarrier has been announced, if `guard`",
+                "PTX ISA mbarrier.arrive", effects=Effect.ORDERS, stages=ON_A_GPU))
+TABLE.add(OpRow("mbarrier_wait", (Operand("mbarrier"), Operand("phase")), _infer_wait, on_a_gpu,
+                "wait for the end of the phase, 0 or 1 in turn, of an mbarrier", "PTX ISA mbarrier.try_wait",
+                effects=Effect.ORDERS, stages=ON_A_GPU))
 TABLE.add(OpRow("box_store", (Operand("pointer"), Operand("value"), _PLACES), _infer_store, on_a_gpu,
                 "copy a tile through shared memory to a block of the array at `pointer`; `shared`: other accesses of "
                 "the kernel may touch it, before or behind; `again`: an earlier `box_store` may", "PTX ISA "

@@ -48,6 +48,23 @@ TABLE.add(OpRow("barrier", (), nothing, _barrier,
                 "PTX ISA bar.sync", effects=Effect.ORDERS, stages=ON_A_GPU))
 
 
+# --- blocks.  Where a block of threads runs several programs one after another (`targets.nvidia.passes.persist`), it
+# has a number of its own.  An interpreter has a block for each program.
+
+
+def _infer_block(types: Sequence[Type], attrs: Mapping[str, Any], regions: Sequence[Block]) -> tuple[Type, ...]:
+    require(attrs["axis"] in (0, 1, 2), f"axis {attrs['axis']} is not 0, 1 or 2")
+    return (I32,)
+
+
+TABLE.add(OpRow("block_id", (), _infer_block, lambda call: (call.machine.program_id(call.attrs["axis"]),),
+                "index of this block of threads along an axis", "PTX ISA %ctaid", attributes=(Attribute("axis", int),),
+                stages=ON_A_GPU))
+TABLE.add(OpRow("num_blocks", (), _infer_block, lambda call: (call.machine.num_programs(call.attrs["axis"]),),
+                "how many blocks of threads there are along an axis", "PTX ISA %nctaid",
+                attributes=(Attribute("axis", int),), stages=ON_A_GPU))
+
+
 # --- shared memory.  A buffer is the address, an i32, of `count` tiles that lie one after another; `memory` says what
 # such a tile is: its layout has the one input `offset`.
 

@@ -16,6 +16,7 @@ from typing import Any
 from tilewright.ir.ops import TABLE
 from tilewright.language import math as tl_math
 from tilewright.language import operators
+from tilewright.language.bounds import COMPOSED
 from tilewright.language.broadcasting import broadcast_all
 from tilewright.language.builder import Builder
 from tilewright.language.builtin import Builtin
@@ -240,33 +241,33 @@ def _add_integers(names: _Names) -> None:
 def _add_norms(names: _Names) -> None:
     """Roots and lengths; fp32 is computed in fp64."""
     names.add("rcp64h", 1, "1 / x of fp64 with the low 32 bits cleared.", elementary.coarse_reciprocal, (float64,))
-    names.add("rcbrt", 1, "1 / cbrt(x), within 1 ulp of fp32, 3 of fp64.", elementary.cube_root_reciprocal)
+    names.add("rcbrt", 1, f"1 / cbrt(x), {COMPOSED['rcbrt']}.", elementary.cube_root_reciprocal)
     for count in (3, 4):
-        names.add(f"norm{count}d", count, "The root of the sum of the squares, within 1 ulp of fp32, 3 of fp64; no "
-                                          "square overflows.", elementary.norm)
-        names.add(f"rnorm{count}d", count, "1 / the root of the sum of the squares, within 1 ulp of fp32, 3 of fp64.",
+        names.add(f"norm{count}d", count, f"The root of the sum of the squares, {COMPOSED[f'norm{count}d']}; no square "
+                                          "overflows.", elementary.norm)
+        names.add(f"rnorm{count}d", count, f"1 / the root of the sum of the squares, {COMPOSED[f'rnorm{count}d']}.",
                   elementary.norm_reciprocal)
-    names.add("rhypot", 2, "1 / hypot(x, y), within 1 ulp of fp32, 3 of fp64.", elementary.norm_reciprocal)
-    names.add("sinpi", 1, "sin(pi x), within 1 ulp of fp32, 2 of fp64; whole numbers give 0 exactly.",
+    names.add("rhypot", 2, f"1 / hypot(x, y), {COMPOSED['rhypot']}.", elementary.norm_reciprocal)
+    names.add("sinpi", 1, f"sin(pi x), {COMPOSED['sinpi']}; whole numbers give 0 exactly.",
               _in_double(lambda x: special_functions.sine_and_cosine_of_pi(x)[0]))
-    names.add("cospi", 1, "cos(pi x), within 1 ulp of fp32, 2 of fp64; halves give 0 exactly.",
+    names.add("cospi", 1, f"cos(pi x), {COMPOSED['cospi']}; halves give 0 exactly.",
               _in_double(lambda x: special_functions.sine_and_cosine_of_pi(x)[1]))
 
 
 def _add_special(names: _Names) -> None:
-    """Error functions, gamma and Bessel functions; fp32 is computed in fp64 and within 1 ulp where fp64 is bounded."""
-    for name, what, bound in (
-            ("erfc", "1 - erf(x)", "5 ulp"), ("erfcx", "exp(x**2) erfc(x)", "5 ulp"),
-            ("erfinv", "The y with erf(y) = x", "5 ulp"), ("erfcinv", "The y with erfc(y) = x", "6 ulp"),
-            ("normcdf", "The normal distribution", "5 ulp"), ("normcdfinv", "The y with normcdf(y) = x", "7 ulp"),
-            ("tgamma", "The gamma function", "10 ulp"),
-            ("lgamma", "log |gamma(x)|", "4 ulp, absolutely where it is below 1 for negative x")):
-        names.add(name, 1, f"{what}; of fp64 within {bound}.", _in_double(getattr(special_functions, name)))
+    """Error functions, gamma and Bessel functions; fp32 is computed in fp64."""
+    for name, what in (
+            ("erfc", "1 - erf(x)"), ("erfcx", "exp(x**2) erfc(x)"), ("erfinv", "The y with erf(y) = x"),
+            ("erfcinv", "The y with erfc(y) = x"), ("normcdf", "The normal distribution"),
+            ("normcdfinv", "The y with normcdf(y) = x"), ("tgamma", "The gamma function"),
+            ("lgamma", "log |gamma(x)|")):
+        names.add(name, 1, f"{what}, {COMPOSED[name]}.", _in_double(getattr(special_functions, name)))
     for name in ("j0", "j1", "y0", "y1"):
-        names.add(name, 1, f"The Bessel function {name.upper()[0]} of order {name[1]}; of fp64 within 7 ulp for |x| < "
-                           "8, beyond to 5e-12 for |x| <= 2**20.", _in_double(getattr(bessel, name)))
+        names.add(name, 1, f"The Bessel function {name.upper()[0]} of order {name[1]}, {COMPOSED[name]}.",
+                  _in_double(getattr(bessel, name)))
     for name in ("i0", "i1"):
-        names.add(f"cyl_bessel_{name}", 1, f"The modified Bessel function I of order {name[1]}; of fp64 within 6 ulp.",
+        full = f"cyl_bessel_{name}"
+        names.add(full, 1, f"The modified Bessel function I of order {name[1]}, {COMPOSED[full]}.",
                   _in_double(getattr(bessel, name)))
     for name in ("jn", "yn"):
         names.add(name, 2, f"The Bessel function {name.upper()[0]} of order n, an int32, of x, by recurrence; NaN for "

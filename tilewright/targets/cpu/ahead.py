@@ -54,6 +54,12 @@ class Ahead:
                 found[op] = distance
         return found
 
+    def distance(self, pointer: Value, user: Op) -> LlvmValue | None:
+        """Bytes from where `pointer` points to where it will the next time that `user` runs; None: unknown, or none."""
+        self._known.clear()
+        distance = self._step(pointer, self._loop_around(user))
+        return None if distance is None or integer_value(distance) == 0 else distance
+
     def _is_due(self, op: Op, root: Op, nest_work: int) -> bool:
         value, roots = op.result, self.plan.roots(op.result)
         shape = shape_of(value.type)

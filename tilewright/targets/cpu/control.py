@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tilewright.ir.node import Block, Op, Value
-from tilewright.ir.types import I32, I64, Tile, shape_of
+from tilewright.ir.types import I64, Tile, shape_of
 from tilewright.targets.cpu.dot import sets_first
 from tilewright.targets.cpu.fuse import Walker
 from tilewright.targets.cpu.lanes import Lane
 from tilewright.targets.cpu.polling import poll, poll_sometimes
 from tilewright.targets.cpu.state import Binding, Buffer, Loop, Virtual
+from tilewright.targets.llvm.counting import loop_bound, trip_count
 from tilewright.targets.llvm.types import I64 as LLVM_I64
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.llvm.types import constant, integer_value
@@ -114,9 +115,9 @@ def lower_for(walker: Walker, op: Op) -> None:
     """A counted loop.  It counts iterations, so that no bound or step makes the index wrap into another one."""
     walker.before_regions(op)
     kernel, code = walker.kernel, walker.code
-    lower, upper, step = (_wide(walker, v, op.attrs["unsigned"]) for v in op.operands[:3])
+    lower, upper, step = (loop_bound(code, walker.scalar_value(v), op.attrs["unsigned"]) for v in op.operands[:3])
     carried = Carried(walker, op, op.operands[3:])
-    trips = _trips(walker, lower, upper, step)
+    trips = trip_count(code, lower, upper, step)
     if carried.unset:
         _branch_if_none(walker, trips, lambda: carried.set(op.operands[3:]))
     (body,) = op.regions
@@ -157,35 +158,6 @@ def _bind_results(walker: Walker, op: Op, carried: Carried, scalars: Sequence[Ll
         walker.kernel.bind_scalar(op.results[k], value)
     for k, buffer in carried.buffers.items():
         walker.own(op.results[k], buffer)
-
-
-def _wide(walker: Walker, value: Value, unsigned: bool) -> LlvmValue:
-    """A loop bound as i64."""
-    scalar = walker.scalar_value(value)
-    known = integer_value(scalar)
-    if value.type == I32 and known is not None:
-        return constant(LLVM_I64, known % (1 << 32) if unsigned else known)
-    return walker.code.cast("zext" if unsigned else "sext", scalar, LLVM_I64)
-
-
-def _trips(walker: Walker, lower: LlvmValue, upper: LlvmValue, step: LlvmValue) -> LlvmValue:
-    """How many iterations: ceil((upper - lower) / step), 0 if that is negative or the step is 0."""
-    code, zero, one = walker.code, constant(LLVM_I64, 0), constant(LLVM_I64, 1)
-    known = integer_value(step)
-    if known == 0:
-        return zero
-    ends = integer_value(lower), integer_value(upper)
-    if known is not None and ends[0] is not None and ends[1] is not None:
-        return constant(LLVM_I64, len(range(ends[0], ends[1], known)))
-    forward = code.fold_icmp("sgt", step, zero)
-    up = code.select(forward, code.fold("sub", upper, lower), code.fold("sub", lower, upper))
-    size = code.select(forward, step, code.fold("sub", zero, step))
-    runs = code.select(forward, code.icmp("slt", lower, upper), code.icmp("sgt", lower, upper))
-    if known is None:
-        runs = code.op("and", runs, code.icmp("ne", step, zero))
-        size = code.select(code.icmp("eq", size, zero), one, size)
-    trips = code.op("add", code.op("udiv", code.op("sub", up, one), size), one)
-    return code.select(runs, trips, zero)
 
 
 def lower_while(walker: Walker, op: Op) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.diagnostics import NotOnThisTargetError
+from tilewright.diagnostics import NotOnThisTargetError, location_record
 from tilewright.ir.node import Op, Value
 from tilewright.ir.ops.assembly import only_on_gpus
 from tilewright.ir.types import I1, I8, I64, Pointer, Tile, shape_of
@@ -18,7 +18,7 @@ from tilewright.targets.cpu.evaluate import Evaluator, Index
 from tilewright.targets.cpu.fuse import Walker
 from tilewright.targets.cpu.lanes import Form, Lane
 from tilewright.targets.cpu.nest import Nest
-from tilewright.targets.cpu.state import Buffer, location_record
+from tilewright.targets.cpu.state import Buffer
 from tilewright.targets.llvm.types import I64 as LLVM_I64
 from tilewright.targets.llvm.types import PTR, constant
 from tilewright.targets.llvm.types import Value as LlvmValue

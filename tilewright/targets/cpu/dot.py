@@ -236,7 +236,7 @@ def _multiply(walker: Walker, op: Op, left: Buffer | None, right: Buffer, total:
         return Matrix(address, constant(LLVM_I64, width * size))
 
     def product(number: LlvmValue | None) -> None:
-        first = _left_rows(walker, a) if left is None else matrix(left, number)
+        first = _left_rows(walker, op) if left is None else matrix(left, number)
         with code.scope():
             Product(walker.kernel, scheme, (rows, columns, depth), first, matrix(right, number),
                     matrix(total, number), unset).emit()
@@ -252,9 +252,9 @@ def _multiply(walker: Walker, op: Op, left: Buffer | None, right: Buffer, total:
     code.counted(math.prod(batch), 1, run)
 
 
-def _left_rows(walker: Walker, a: Value) -> Matrix:
+def _left_rows(walker: Walker, op: Op) -> Matrix:
     """The left operand where it lies, or a packed copy when a run-time test finds a mask or a wrap."""
-    kernel, code = walker.kernel, walker.code
+    kernel, code, a = walker.kernel, walker.code, op.operands[0]
     binding = kernel.bindings[a]
     assert isinstance(binding, Virtual)
     pointer, mask = binding.op.operands[0], binding.op.operand("mask")
@@ -262,23 +262,28 @@ def _left_rows(walker: Walker, a: Value) -> Matrix:
     walker.test(ops)
     copy = kernel.new_buffer(a.type)
 
-    def packed() -> tuple[LlvmValue, LlvmValue]:
+    def packed() -> tuple[LlvmValue, ...]:
         walker.keep([a], [copy], versions=not simple)
         start = code.gep(kernel.scratch_base, copy.offset, Type("i8"))
-        return start, constant(LLVM_I64, copy.shape[-1] * copy.element.bytes)
+        return start, constant(LLVM_I64, copy.shape[-1] * copy.element.bytes), nowhere
 
+    def in_place() -> tuple[LlvmValue, ...]:
+        return *_first_and_stride(walker, pointer, facts), ahead or nowhere
+
+    nowhere = constant(LLVM_I64, 0)
+    ahead = walker.ahead.distance(pointer, op)
     with code.scope():
         facts, condition = assume(kernel, ops)
         simple = (mask is None or is_certain(kernel, mask, facts)) and all(
             op.results[0] in facts.quotients for op in ops if op.name in ("rem_s", "rem_u", "div_s", "div_u"))
         if not simple:
-            first, stride = packed()
+            first, stride, distance = packed()
         elif condition is None:
-            first, stride = _first_and_stride(walker, pointer, facts)
+            first, stride, distance = in_place()
         else:
-            first, stride = code.branch(condition, lambda: _first_and_stride(walker, pointer, facts), packed)
+            first, stride, distance = code.branch(condition, in_place, packed)
     kernel.free(copy)
-    return Matrix(code.export(first), code.export(stride))
+    return Matrix(code.export(first), code.export(stride), code.export(distance) if ahead and simple else None)
 
 
 def _first_and_stride(walker: Walker, pointer: Value, facts: Facts) -> tuple[LlvmValue, LlvmValue]:

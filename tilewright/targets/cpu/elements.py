@@ -23,6 +23,7 @@ from tilewright.targets.cpu.fuse import Walker
 from tilewright.targets.cpu.lanes import Lane, uniform, vector
 from tilewright.targets.cpu.polling import poll, poll_sometimes
 from tilewright.targets.llvm import convert, intdiv
+from tilewright.targets.llvm.counting import loop_bound, trip_count
 from tilewright.targets.llvm.types import I64 as LLVM_I64
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.llvm.types import constant, zero
@@ -105,8 +106,10 @@ class _Function:
         code, e = self.e.code, self.e
         bounds = [values[v] for v in op.operands[:3]]
         together = all(b.is_uniform for b in bounds)
-        lower, upper, step = (self._wide(b, together, op.attrs["unsigned"]) for b in bounds)
-        trips = self._trips(lower, upper, step)
+        # one number for all lanes if that is so for every bound
+        lower, upper, step = (loop_bound(code, e.scalar(b) if together else e.full(b), op.attrs["unsigned"])
+                              for b in bounds)
+        trips = trip_count(code, lower, upper, step, divide=lambda a, b: intdiv.emit(code, "div_u", a, b))
         (body,) = op.regions
         index, *args = body.args
         element = element_of(index.type)
@@ -134,23 +137,6 @@ class _Function:
         start = [e.full(values[v]) for v in op.operands[3:]]
         _, *last = code.while_loop((constant(LLVM_I64, 0), *start), condition, run)
         return [vector(element_of(r.type), v) for r, v in zip(op.results, last, strict=True)]
-
-    def _wide(self, lane: Lane, together: bool, unsigned: bool) -> LlvmValue:
-        """A bound as i64: one number if it is the same in all lanes of every bound."""
-        value = self.e.scalar(lane) if together else self.e.full(lane)
-        wide = value.type.of("i64")
-        return value if value.type == wide else self.e.code.cast("zext" if unsigned else "sext", value, wide)
-
-    def _trips(self, lower: LlvmValue, upper: LlvmValue, step: LlvmValue) -> LlvmValue:
-        """ceil((upper - lower) / step); 0 if that is negative, or if the step is 0."""
-        code, none, one = self.e.code, zero(lower.type), constant(lower.type, 1)
-        forward = code.icmp("sgt", step, none)
-        apart = code.select(forward, code.op("sub", upper, lower), code.op("sub", lower, upper))
-        size = code.select(forward, step, code.op("sub", none, step))
-        runs = code.select(forward, code.icmp("slt", lower, upper), code.icmp("sgt", lower, upper))
-        runs = code.op("and", runs, code.icmp("ne", step, none))
-        trips = code.op("add", intdiv.emit(code, "div_u", code.op("sub", apart, one), size), one)
-        return code.select(runs, trips, none)
 
     # --- masks and lanes
 

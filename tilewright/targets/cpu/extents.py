@@ -19,6 +19,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tilewright.analysis.alias import Alias
+from tilewright.diagnostics import location_record
 from tilewright.ir.node import Module, Op, Value
 from tilewright.ir.ops.table import Effect
 from tilewright.ir.types import Pointer, element_of, shape_of
@@ -29,7 +30,7 @@ from tilewright.targets.cpu.lanes import Lane
 from tilewright.targets.cpu.nest import Nest, fixed, iterate
 from tilewright.targets.cpu.regular import constant_along, regular
 from tilewright.targets.cpu.spans import Spans
-from tilewright.targets.cpu.state import Kernel, Virtual, location_record
+from tilewright.targets.cpu.state import Kernel, Virtual
 from tilewright.targets.llvm.text import ModuleWriter
 from tilewright.targets.llvm.types import I1, I64, PTR, VOID, constant
 from tilewright.targets.llvm.types import Value as LlvmValue

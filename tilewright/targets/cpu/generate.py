@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tilewright.diagnostics import location_record
 from tilewright.ir.node import Module
 from tilewright.ir.types import I1, Pointer, element_of
 from tilewright.ir.walk import ops_in
@@ -23,7 +24,7 @@ from tilewright.targets.cpu.extents import Guards, is_access
 from tilewright.targets.cpu.fuse import Handler, Walker
 from tilewright.targets.cpu.host.records import WORD, Frame
 from tilewright.targets.cpu.plan import Plan
-from tilewright.targets.cpu.state import Kernel, location_record
+from tilewright.targets.cpu.state import Kernel
 from tilewright.targets.cpu.streaming import Streaming
 from tilewright.targets.llvm import convert
 from tilewright.targets.llvm.isa import Isa

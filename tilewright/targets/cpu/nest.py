@@ -60,6 +60,21 @@ class Nest:
         if self.axis < 0:
             self.axis = vector_axis(self.shape)
 
+    def rows(self, dimensions: Sequence[int], index: list[Lane], body: Callable[[list[Lane]], None]) -> None:
+        """Loops over `dimensions`, the first one outermost, around `body(index)`, whose elements they set."""
+        if not dimensions:
+            body(index)
+            return
+        dimension, *rest = dimensions
+        size = self.shape[dimension]
+
+        def run(i: Value, _: tuple[Value, ...]) -> tuple[Value, ...]:
+            index[dimension] = moving(i, 0, 1, size)
+            self.rows(rest, index, body)
+            return ()
+
+        self.kernel.code.counted(size, 1, run)
+
     def evaluator(self, width: int, facts: Facts | None = None) -> Evaluator:
         """The nest's evaluator for groups of `width` lanes, of a part of the nest where `facts` hold."""
         facts = self.facts if facts is None else facts

@@ -16,8 +16,9 @@ from tilewright.targets.cpu.nest import tail_pieces
 from tilewright.targets.cpu.schemes import Scheme
 from tilewright.targets.cpu.state import Kernel
 from tilewright.targets.llvm import convert
+from tilewright.targets.llvm.text import FunctionWriter
 from tilewright.targets.llvm.types import I64 as LLVM_I64
-from tilewright.targets.llvm.types import Type, constant, zero
+from tilewright.targets.llvm.types import Type, constant, integer_value, zero
 from tilewright.targets.llvm.types import Value as LlvmValue
 
 # vector bits: (rows, vectors of columns) of the block in registers.  Measured on AVX-512: 8x2 97-98 % of the peak,
@@ -28,15 +29,20 @@ _GROUPED_BLOCK = (4, 4)
 # Steps of the depth in one iteration.  Four let the processor look further ahead (8 % where the left operand comes from
 # the second cache; measured on a Xeon, 2026-11-30).
 _UNROLLS = (4, 2, 1)
+_LINE = 64                                  # bytes of a cache line
 _REGISTERS = {512: 32, 256: 16, 128: 16}    # by vector bits
 
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """A matrix in memory: address of its first element, bytes from row to row; columns are neighbours."""
+    """A matrix in memory: address of its first element, bytes from row to row; columns are neighbours.
+
+    `ahead`: bytes to the matrix that will be wanted next, if that is known.
+    """
 
     address: LlvmValue
     stride: LlvmValue
+    ahead: LlvmValue | None = None
 
 
 class Product:
@@ -56,6 +62,7 @@ class Product:
         self.width = kernel.lanes_for(scheme.total in (F64, I64))
         self.block = _BLOCKS[kernel.vector_bits] if scheme.group == 1 else _GROUPED_BLOCK
         self.registers = _REGISTERS[kernel.vector_bits]
+        self.widest = min(self.block[1] * self.width, self.columns)
 
     def emit(self) -> None:
         """All blocks: columns outside, so that a block of b stays in the nearest cache."""
@@ -151,6 +158,7 @@ class Product:
             steps.at(k).together(0, unroll, following)
             return following
 
+        self._look_ahead(row, height, column, vectors * width)
         sums = self._start([cell for line in cells for cell in line], width, offsets)
         if count > unroll:
             sums = list(code.counted(count - unroll, unroll, run, sums))
@@ -163,6 +171,27 @@ class Product:
             for v, cell in enumerate(cells[r]):
                 code.store(sums[r * vectors + v], cell, size)
 
+    def _look_ahead(self, row: LlvmValue, height: int, column: LlvmValue, block: int) -> None:
+        """Ask for a part of the left operand's next tile: all whole blocks of columns ask for each line of it once.
+
+        Few at a time, so that the loads of this tile do not wait for those.  (1024^3 in tiles of 64x64x32, whose left
+        operand comes from the third cache: 1.17 times as fast; Zen 4, 2026-11-30.)
+        """
+        if self.a.ahead is None or block != self.widest:
+            return
+        code, lines = self.code, -(-self.depth * self.scheme.left.bytes // _LINE)
+        each, number = lines_each(height, lines, self.columns // block), _divided(code, column, block)
+        if each >= lines:
+            first, start = code.fold("mul", number, constant(LLVM_I64, each // lines)), constant(LLVM_I64, 0)
+        else:
+            first = _divided(code, number, lines // each)
+            part = code.fold("sub", number, code.fold("mul", first, constant(LLVM_I64, lines // each)))
+            start = code.fold("mul", part, constant(LLVM_I64, each * _LINE))
+        rows = self._rows(self.a, code.fold("add", row, first), code.fold("add", start, self.a.ahead),
+                          -(-each // lines))
+        for n in range(each):
+            code.prefetch(code.gep(rows[n // lines], n % lines * _LINE, Type("i8")), 3)
+
     def _start(self, cells: Sequence[LlvmValue], width: int, offsets: Sequence[LlvmValue] | None) -> list[LlvmValue]:
         """The sums to begin with."""
         code, t = self.code, Type(self.element.element, width if width > 1 else 0)
@@ -174,6 +203,20 @@ class Product:
         if offsets is None:
             return start
         return [code.op("sub", s, offsets[n % len(offsets)]) for n, s in enumerate(start)]
+
+
+def lines_each(height: int, lines: int, blocks: int) -> int:
+    """How many of `height` rows of `lines` lines each of `blocks` blocks asks for: whole rows or a part of one."""
+    least = -(-height * lines // blocks)
+    return -(-least // lines) * lines if least >= lines else next(n for n in range(least, lines) if lines % n == 0)
+
+
+def _divided(code: FunctionWriter, a: LlvmValue, b: int) -> LlvmValue:
+    """a / b for numbers that are not negative, decided now for a constant."""
+    known = integer_value(a)
+    if known is not None:
+        return constant(LLVM_I64, known // b)
+    return a if b == 1 else code.op("udiv", a, constant(LLVM_I64, b))
 
 
 class _Steps:

@@ -10,7 +10,7 @@ Before: see `fuse`.  After: a scalar, or a tile in scratch, for each input.  Tes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from tilewright.ir.node import Op
@@ -81,22 +81,8 @@ class _Reduction:
         along = self.nest.axis == self.axis
         self.returned: list[LlvmValue] = []
         outer = [d for d, size in enumerate(shape) if d not in (self.axis, self.nest.axis) and size > 1]
-        self._rows(outer, [fixed(0)] * len(shape), self._along if along else self._beside)
+        self.nest.rows(outer, [fixed(0)] * len(shape), self._along if along else self._beside)
         return self.returned
-
-    def _rows(self, dimensions: Sequence[int], index: list[Lane], body: Callable[[list[Lane]], None]) -> None:
-        if not dimensions:
-            body(index)
-            return
-        dimension, *rest = dimensions
-        size = self.nest.shape[dimension]
-
-        def run(i: LlvmValue, _: tuple[LlvmValue, ...]) -> tuple[LlvmValue, ...]:
-            index[dimension] = moving(i, 0, 1, size)
-            self._rows(rest, index, body)
-            return ()
-
-        self.code.counted(size, 1, run)
 
     def _read(self, index: list[Lane], place: Lane, dimension: int, width: int, facts: Facts | None = None) -> Lanes:
         """The inputs at `index` with `place` along `dimension`."""

@@ -10,7 +10,7 @@ Before: see `fuse`.  After: a tile in scratch for each input.  Tests: tests/conf
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from tilewright.ir.node import Op
 from tilewright.ir.types import I64, element_of, shape_of
@@ -58,21 +58,7 @@ class _Scan:
         shape = self.nest.shape
         body = self._along if self.nest.axis == self.axis else self._beside
         outer = [d for d, size in enumerate(shape) if d not in (self.axis, self.nest.axis) and size > 1]
-        self._rows(outer, [fixed(0)] * len(shape), body)
-
-    def _rows(self, dimensions: Sequence[int], index: list[Lane], body: Callable[[list[Lane]], None]) -> None:
-        if not dimensions:
-            body(index)
-            return
-        dimension, *rest = dimensions
-        size = self.nest.shape[dimension]
-
-        def run(i: LlvmValue, _: tuple[LlvmValue, ...]) -> tuple[LlvmValue, ...]:
-            index[dimension] = moving(i, 0, 1, size)
-            self._rows(rest, index, body)
-            return ()
-
-        self.code.counted(size, 1, run)
+        self.nest.rows(outer, [fixed(0)] * len(shape), body)
 
     def _place(self, index: list[Lane], along: Lane, beside: Lane | None, width: int) -> tuple[Lane, ...]:
         """The index for a place of the scan's own order, and lanes beside it."""

@@ -114,14 +114,6 @@ class Messages:
     waits: bool = False                                     # it has a `while` loop, which may run for ever
 
 
-def location_record(loc: Location | None) -> Mapping[str, Any] | None:
-    """A location as plain data, for the metadata."""
-    if loc is None:
-        return None
-    return {"file": loc.file, "line": loc.line, "column": loc.column, "end_line": loc.end_line,
-            "end_column": loc.end_column, "function": loc.function, "caller": location_record(loc.caller)}
-
-
 class Kernel:
     """The state of one kernel's code generation."""
 

@@ -18,7 +18,7 @@ from tilewright.targets.base import CodeObject, LoadedKernel, Stage, Target
 from tilewright.targets.cpu.host.choice import Host, make_host
 from tilewright.targets.cpu.host.library import ObjectStore
 from tilewright.targets.cpu.machines import named
-from tilewright.targets.llvm.machine import ASSEMBLY, Compiler, Machine, Request
+from tilewright.targets.llvm.machine import ASSEMBLY, Compiler, Machine, Request, compile_children
 
 if TYPE_CHECKING:
     from tilewright.passes.manager import Pass
@@ -55,11 +55,7 @@ class CpuTarget(Target):
 
     @computed
     def _compiler(self) -> Compiler:
-        if self._given_compiler is not None:
-            return self._given_compiler
-        with NO_FORK:
-            from tilewright.targets.llvm.client import CHILDREN
-        return CHILDREN
+        return compile_children() if self._given_compiler is None else self._given_compiler
 
     @property
     def machine(self) -> Machine:

@@ -14,7 +14,8 @@ class Isa:
     """`fma`: llvm.fma is an instruction.  `half`: half <-> float conversion is.  `avx512`: F, BW, DQ and VL.
     `round`: llvm.floor, trunc, roundeven are instructions.  `bf16` and `vnni`: AVX-512's
     instructions that sum products of 2 bf16 or 4 bytes in each lane.  `vbmi`: a permutation of bytes.  `narrows_bf16`:
-    `fptrunc` to bfloat is an instruction that keeps denormals.
+    `fptrunc` to bfloat is an instruction that keeps denormals.  `number_extrema`: llvm.maximumnum and minimumnum are
+    instructions.
     """
 
     fma: bool = False
@@ -25,12 +26,13 @@ class Isa:
     vnni: bool = False
     vbmi: bool = False
     narrows_bf16: bool = False
+    number_extrema: bool = False
 
     @staticmethod
     def of(triple: str, features: str) -> Isa:
         """The flags for LLVM's target triple and its feature text (`+avx2,-fma,...`)."""
         if triple.startswith(("aarch64", "arm64", "nvptx")):
-            return Isa(fma=True, half=True, round=True, narrows_bf16=triple.startswith("nvptx"))
+            return Isa(fma=True, half=True, round=True, narrows_bf16=triple.startswith("nvptx"), number_extrema=True)
         on = {f[1:] for f in features.split(",") if f.startswith("+")}
         avx512 = {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= on
         return Isa(fma="fma" in on, half="f16c" in on, round="sse4.1" in on, avx512=avx512,

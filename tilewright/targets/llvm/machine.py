@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from tilewright.diagnostics import CompilationError
+from tilewright.locks import NO_FORK
 from tilewright.targets.llvm.isa import Isa
 
 OBJECT, ASSEMBLY, CUBIN = "object", "assembly", "cubin"
@@ -86,3 +87,10 @@ class Compiler(ABC):
     @abstractmethod
     def prepare(self) -> None:
         """A request will come soon: do now, without waiting, what would make it wait."""
+
+
+def compile_children() -> Compiler:
+    """The compiler of those who name none: LLVM in child processes, which all share."""
+    with NO_FORK:
+        from tilewright.targets.llvm.client import CHILDREN  # a kernel from the disk cache needs no compile child
+    return CHILDREN

@@ -1,9 +1,9 @@
 """Float maximum and minimum with the op table's bits: -0 < +0, and NaN ignored or propagated.
 
-LLVM 22 lowers its IEEE intrinsics to about six instructions a vector on AVX-512 and AVX2, and to no call anywhere.
-On AVX-512 `vrangeps` does it in one, after a product with 1 has made NaNs quiet that may not be so.  With a constant
-operand one instruction does: `select(x > c, x, c)` is x86's vmaxps, which gives its second operand on a NaN and on
-equal zeros.
+LLVM 22 lowers its IEEE intrinsics to about six instructions a vector on AVX-512 and AVX2, and to no call anywhere;
+on x86 not all of its code for those that ignore NaNs is right, so they are written out (`_by_compares`).  On AVX-512
+`vrangeps` does it in one, after a product with 1 has made NaNs quiet that may not be so.  With a constant operand one
+instruction does: `select(x > c, x, c)` is x86's vmaxps, which gives its second operand on a NaN and on equal zeros.
 Tests: tests/targets/llvm/test_minmax.py.
 """
 
@@ -30,19 +30,22 @@ def emit(f: FunctionWriter, name: str, a: Value, b: Value) -> Value:
     if name in _RANGES and avx512.serves(f, a.type):
         quiet_a, quiet_b = (v if f.is_quiet(v) else f.unary_intrinsic("canonicalize", v) for v in (a, b))
         return f.note_quiet(avx512.select_by_size(f, quiet_a, quiet_b, _RANGES[name]))
-    if name in ("max_f", "min_f") and a.type.lanes == 0:
-        a, b = _without_nan(f, a, b)
+    if name in _RANGES and not f.isa.number_extrema:
+        return _by_compares(f, name, a, b)
     return f.binary_intrinsic(_INTRINSICS[name], a, b)
 
 
-def _without_nan(f: FunctionWriter, a: Value, b: Value) -> tuple[Value, Value]:
-    """Each operand, or the other one where it is a NaN.
+def _by_compares(f: FunctionWriter, name: str, a: Value, b: Value) -> Value:
+    """`maximumnum` or `minimumnum` of what compares greater or less, as many instructions as LLVM's own on AVX2.
 
-    LLVM 22 on x86 gives a NaN for a scalar `maximumnum` or `minimumnum` of a NaN and a value that it knows to be none
-    (converted from an integer, say); vectors are right.
+    LLVM 22 on x86 gives a NaN for these of a NaN and a value that it knows to be none: one converted from an integer,
+    or a lane of a vector with constants in its other lanes.
     """
-    a = f.select(f.fcmp("uno", a, a), b, a)
-    return a, f.select(f.fcmp("uno", b, b), a, b)
+    chosen = f.select(f.fcmp(_COMPARES[name], a, b), a, b)      # b if they are equal, or one is a NaN
+    chosen = f.select(f.fcmp("uno", b, b), a, chosen)
+    bits = a.type.of(f"i{a.type.bits}")
+    both = f.op("and" if name == "max_f" else "or", f.cast("bitcast", a, bits), f.cast("bitcast", b, bits))
+    return f.select(f.fcmp("oeq", a, b), f.cast("bitcast", both, a.type), chosen)      # zeros of either sign
 
 
 def _wrong_zero(name: str, limit: float) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import re
 from dataclasses import dataclass
+from functools import cache
 
 import llvmlite.binding as llvm
 
@@ -101,6 +102,7 @@ def compile_request(request: Request) -> bytes:
     return bytes(target.emit_object(module))
 
 
+@cache
 def _target_machine(machine: Machine, codegen_level: int) -> llvm.TargetMachine:
     _initialise()
     return llvm.Target.from_triple(machine.triple).create_target_machine(

@@ -68,9 +68,9 @@ class Value(NamedTuple):
     type: Type
     name: str
 
-    def __str__(self) -> str:       # as often as all else together, so without a call for the type
-        (element, lanes), name = self
-        return f"<{lanes} x {element}> {name}" if lanes else f"{element} {name}"
+    def __str__(self) -> str:
+        element, lanes = self.type
+        return f"<{lanes} x {element}> {self.name}" if lanes else f"{element} {self.name}"
 
     @property
     def is_constant(self) -> bool:

@@ -13,17 +13,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright.ir.layout_rules import layout_of
-from tilewright.ir.node import Op, Value
+from tilewright.ir.node import Op
 from tilewright.ir.ops.attributes import Cache, Eviction
-from tilewright.ir.ops.table import Effect
-from tilewright.ir.types import I1, Element, Pointer, Tile, element_of, shape_of
-from tilewright.ir.walk import ops_in
+from tilewright.ir.types import BF16, F16, F32, F64, I1, Element, Pointer, Tile, element_of, shape_of
 from tilewright.layout import Layout
 from tilewright.layout.linear import REGISTER
 from tilewright.targets.llvm import convert
 from tilewright.targets.llvm.types import I16, I32, I64, Type, constant, zero
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia.emit.code import Code, known_flag
+from tilewright.targets.nvidia.passes.coalesce import VECTOR_BYTES
 from tilewright.targets.nvidia.runs import in_runs
 from tilewright.targets.nvidia.state import Kernel, inside
 
@@ -34,7 +33,10 @@ _STORES = {Cache.CG: ".cg", Cache.CS: ".cs", Cache.WB: ".wb", Cache.WT: ".wt"}
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """How `count` elements of `element` travel: `number` words of type `word`, PTX type `kind`."""
+    """How `count` elements of `element` travel: `number` words of type `word`, PTX type `kind`.
+
+    A float that fills a word is one; all else travels as integers.
+    """
 
     element: Element
     count: int
@@ -53,7 +55,13 @@ class Words:
 
     @property
     def word(self) -> Type:
+        if self.is_float:
+            return convert.register_type(self.element)
         return {1: I16, 2: I16, 4: I32, 8: I64}[self.word_bytes]    # PTX has no registers of 8 bits
+
+    @property
+    def is_float(self) -> bool:
+        return self.element in (F32, F64)
 
     @property
     def kind(self) -> str:
@@ -65,11 +73,17 @@ class Words:
 
     def pack(self, kernel: Kernel, values: Sequence[LlvmValue]) -> list[LlvmValue]:
         """Elements as words; the words that they were taken from, where they are whole."""
+        if self.is_float:
+            return list(values)
         code = kernel.code
         per_word = max(1, self.word_bytes // self.element.bytes)
         known = [code.whole(values[i:i + per_word]) for i in range(0, len(values), per_word)]
         if known and all(w is not None and w.type == self.word for w in known):
             return [w for w in known if w is not None]
+        wide = code.rounded(values) if self.element in (BF16, F16) and per_word > 1 else None
+        if wide is not None:        # two in one instruction, the second into the upper half
+            name = f"cvt.{self.element}x2"
+            return [code.machine(name, [I32], [b, a])[0] for a, b in zip(wide[::2], wide[1::2], strict=True)]
         memory = convert.memory_type(self.element)
         bits = [as_bits(kernel, v, memory) for v in values]
         if self.element.bytes == self.word_bytes:
@@ -86,6 +100,8 @@ class Words:
 
     def unpack(self, kernel: Kernel, words: Sequence[LlvmValue]) -> list[LlvmValue]:
         """Words as elements."""
+        if self.is_float:
+            return list(words)
         code = kernel.code
         bits = Type(f"i{8 * self.element.bytes}")
         if self.element.bytes == self.word_bytes:
@@ -208,7 +224,7 @@ def read_elements(kernel: Kernel, op: Op, element: Element, pointer: LlvmValue, 
     if op.attrs.get("volatile") or cache is Cache.CV:
         name, how, hints = "ld", ".volatile", ""
     else:
-        name, how = ("ld.nc" if reads_only(kernel, op) else "ld"), ""
+        name, how = ("ld" if not reads_only(kernel, op) else "ld.nc.here" if op in kernel.ahead else "ld.nc"), ""
     found = kernel.code.machine(name, outputs, [pointer], guard=guard, initial=initial, how=how, space=".global",
                                 hints=hints, vector=words.vector, kind=words.kind)
     return words.unpack(kernel, found)
@@ -220,18 +236,6 @@ def reads_only(kernel: Kernel, op: Op) -> bool:
         return False
     bases = kernel.alias.bases(op.operands[0])
     return bases is not None and bases.isdisjoint(kernel.written)
-
-
-def written_bases(kernel: Kernel) -> frozenset[Value]:
-    """The parameters through which the kernel may write; all of them if it writes through a pointer of unknown base."""
-    found: set[Value] = set()
-    for op in ops_in(kernel.module.entry.body):
-        if op.row.effects & Effect.WRITES:
-            bases = kernel.alias.bases(op.operands[0])
-            if bases is None:
-                return frozenset(kernel.module.entry.params)
-            found |= bases
-    return frozenset(found)
 
 
 # --- stores
@@ -302,10 +306,19 @@ def _write(kernel: Kernel, op: Op, pointer: LlvmValue, values: Sequence[LlvmValu
 
 def shared_read(kernel: Kernel, address: LlvmValue, element: Element) -> LlvmValue:
     """The element at `address` (i32) of shared memory."""
-    words = Words(element, 1)
-    found = kernel.code.machine("ld", [words.word], [address], how="", space=".shared", hints="", vector="",
-                                kind=words.kind)
-    return words.unpack(kernel, found)[0]
+    return shared_run(kernel, address, element, 1)[0]
+
+
+def shared_run(kernel: Kernel, address: LlvmValue, element: Element, count: int) -> list[LlvmValue]:
+    """The `count` elements (a power of two) at an `address` that is a multiple of 16 bytes, or of them all."""
+    at_once = min(count, VECTOR_BYTES // element.bytes)
+    words, code = Words(element, at_once), kernel.code
+    found: list[LlvmValue] = []
+    for first in range(0, count, at_once):
+        place = code.op("add", address, constant(I32, first * element.bytes)) if first else address
+        found += words.unpack(kernel, code.machine("ld", [words.word] * words.number, [place], how="", space=".shared",
+                                                   hints="", vector=words.vector, kind=words.kind))
+    return found
 
 
 def shared_write(kernel: Kernel, address: LlvmValue, value: LlvmValue, element: Element,

@@ -1,10 +1,8 @@
 """Copies of whole blocks between global and shared memory by hardware (cp.async.bulk.tensor), on behalf of one thread.
 
-A kernel with such loads has one mbarrier at the bottom of its shared memory, for which the first thread alone arrives:
-each block adds the bytes that are to come, `box_wait` arrives, and all threads wait until the phase is over.  Which
-phase that is goes through the kernel's control flow as a value (`Kernel.phase`).  A store copies its tile to scratch,
-and the first thread waits until the hardware has read it before the next barrier.  Maps are parameters of the kernel,
-one for each array and kind of block (`tensor_maps`).
+At an mbarrier the first thread alone arrives: each block adds the bytes that are to come, and all threads wait until
+the phase is over.  A store copies its tile to scratch, and the first thread waits until the hardware has read it before
+the next barrier.  Maps are parameters of the kernel, one for each array and kind of block (`tensor_maps`).
 Before: the rows of `ir.ops.boxes`.  Tests: tests/targets/nvidia/test_boxes.py; the PTX machine finds copies that are
 read too early, or see too little.
 """
@@ -18,63 +16,68 @@ from tilewright.ir.layout_rules import layout_of
 from tilewright.ir.node import Op, Value
 from tilewright.ir.ops.boxes import Places
 from tilewright.ir.types import Tile, element_of
-from tilewright.ir.walk import ops_in
 from tilewright.layout.access import best_access
 from tilewright.targets.llvm.types import I1, I32, I64, PTR, Type, constant, integer_value
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia.conversion import write_registers
-from tilewright.targets.nvidia.shared import alignment_of
+from tilewright.targets.nvidia.shared import alignment
 from tilewright.targets.nvidia.state import Kernel
 from tilewright.targets.nvidia.tensor_maps import Numbers, box_bytes
 
 PARAMETER = Type('ptr byval([128 x i8]) align 64 "nvvm.grid_constant"')     # else LLVM copies it to local memory
-_MBARRIER_BYTES = 8
+MBARRIER_BYTES = 8
 _LEAST, _MOST = -(1 << 31), (1 << 31) - 1       # of a coordinate
 
 
-def begin(kernel: Kernel) -> None:
-    """What stands at the head of a kernel that loads blocks."""
-    if not any(op.name == "box_copy" for op in ops_in(kernel.module.entry.body)):
-        return
-    code = kernel.code
-    kernel.mbarrier, kernel.phase = kernel.shared.allocate(_MBARRIER_BYTES), constant(I32, 0)
+def mbarrier_alloc(kernel: Kernel, op: Op) -> None:
+    """Shared memory that stays taken, its mbarriers ready behind the next barrier."""
+    code, count = kernel.code, op.attrs["count"]
+    address = kernel.shared.allocate(MBARRIER_BYTES * count)
+    kernel.bind(op.result, [address])
     first = code.is_first_thread()
-    code.machine("mbarrier.init", [], [kernel.mbarrier], guard=first)
+    for k in range(count):
+        at = code.op("add", address, constant(I32, MBARRIER_BYTES * k)) if k else address
+        code.machine("mbarrier.init", [], [at], guard=first)
     code.machine("fence.mbarrier_init", [], [], guard=first)
 
 
-def box_copy(kernel: Kernel, op: Op) -> None:
-    """Begin to copy a block to shared memory."""
-    code, memory = kernel.code, op.attrs["memory"]
-    assert kernel.mbarrier is not None
-    first = code.is_first_thread()
-    code.machine("mbarrier.expect", [], [kernel.mbarrier, constant(I32, box_bytes(memory))], guard=first)
-    coordinates = _coordinates(kernel, op, op.operands[2:])
-    inputs = [kernel.scalar(op.operands[1]), _map(kernel, op, op.operands[2:], op.attrs["nan"]), kernel.mbarrier]
-    space = "shared::cta" if kernel.capability.tma_within_cta else "shared::cluster"
-    code.machine("tensor.load", [], [*inputs, *coordinates], guard=first, groups=(3, len(coordinates)),
-                 rank=str(len(coordinates)), space=space)
+def mbarrier_arrive(kernel: Kernel, op: Op) -> None:
+    kernel.code.machine("mbarrier.arrive", [], [kernel.scalar(op.operands[0])], guard=_first_thread(kernel, op))
 
 
-def box_wait(kernel: Kernel, op: Op) -> None:
-    """Wait for the blocks that were begun."""
-    code, barrier, phase = kernel.code, kernel.mbarrier, kernel.phase
-    assert barrier is not None and phase is not None
-    code.machine("mbarrier.arrive", [], [barrier], guard=code.is_first_thread())
+def mbarrier_wait(kernel: Kernel, op: Op) -> None:
+    code, (barrier, phase) = kernel.code, map(kernel.scalar, op.operands)
 
     def is_missing(_: tuple[LlvmValue, ...]) -> LlvmValue:
         (over,) = code.machine("mbarrier.wait", [I1], [barrier, phase])
         return code.op("xor", over, constant(I1, 1))
 
     code.while_loop((), is_missing, lambda _: ())
-    kernel.phase = code.op("xor", phase, constant(I32, 1))
+
+
+def _first_thread(kernel: Kernel, op: Op) -> LlvmValue | None:
+    guard = op.operand("guard")
+    return kernel.code.both(kernel.code.is_first_thread(), None if guard is None else kernel.scalar(guard))
+
+
+def box_copy(kernel: Kernel, op: Op) -> None:
+    """Begin to copy a block to shared memory."""
+    code, memory = kernel.code, op.attrs["memory"]
+    address, barrier = map(kernel.scalar, op.operands[1:3])
+    first, numbers = _first_thread(kernel, op), op.operands[4 if op.attrs["has_guard"] else 3:]
+    code.machine("mbarrier.expect", [], [barrier, constant(I32, box_bytes(memory))], guard=first)
+    coordinates = _coordinates(kernel, op, numbers)
+    inputs = [address, _map(kernel, op, numbers, op.attrs["nan"]), barrier]
+    space = "shared::cta" if kernel.capability.tma_within_cta else "shared::cluster"
+    code.machine("tensor.load", [], [*inputs, *coordinates], guard=first, groups=(3, len(coordinates)),
+                 rank=str(len(coordinates)), space=space)
 
 
 def box_store(kernel: Kernel, op: Op) -> None:
     """Copy a tile to a block of an array."""
     code, memory, value = kernel.code, op.attrs["memory"], op.operands[1]
     assert memory.layout is not None
-    base = kernel.shared.begin(box_bytes(memory), alignment_of(op))
+    base = kernel.shared.begin(box_bytes(memory), alignment(op.attrs["swizzle"]))
     access = best_access(layout_of(value), memory.layout, memory.element.bytes, store=True)
     write_registers(kernel, access, base, kernel.registers(value), element_of(value.type))
     fence(kernel, op.attrs["shared"])

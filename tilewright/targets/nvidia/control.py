@@ -1,7 +1,7 @@
 """Loops and branches.  Conditions and bounds are scalars, the same in all threads, so no control flow diverges.
 
-What goes round a loop is a phi for each register.  Loops count iterations, so that no bound or step makes the index
-wrap into another one (`ir.ops.control`).  Tests: tests/targets/nvidia/.
+What goes round a loop is a phi for each register, or for a word of narrow elements.  Loops count iterations, so that
+no bound or step makes the index wrap into another one (`ir.ops.control`).  Tests: tests/targets/nvidia/.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.ir.node import Op, Value
-from tilewright.ir.types import I32, I64
+from tilewright.ir.types import I32, element_of
+from tilewright.targets.llvm.counting import loop_bound, trip_count
 from tilewright.targets.llvm.types import I32 as LLVM_I32
 from tilewright.targets.llvm.types import I64 as LLVM_I64
 from tilewright.targets.llvm.types import Value as LlvmValue
-from tilewright.targets.llvm.types import constant, integer_value
+from tilewright.targets.llvm.types import constant
+from tilewright.targets.nvidia.access import Words
 from tilewright.targets.nvidia.state import Kernel
 
 
@@ -22,15 +24,8 @@ def flatten(kernel: Kernel, values: Sequence[Value]) -> list[LlvmValue]:
     return [r for v in values for r in kernel.registers(v)]
 
 
-def with_phase(kernel: Kernel, values: Sequence[Value]) -> list[LlvmValue]:
-    """All registers of all values, and behind them the phase of the kernel's mbarrier, if it has one."""
-    return [*flatten(kernel, values), *(() if kernel.phase is None else (kernel.phase,))]
-
-
 def bind_all(kernel: Kernel, values: Sequence[Value], flat: Sequence[LlvmValue]) -> None:
-    """The opposite of `with_phase`."""
-    if kernel.phase is not None:
-        *flat, kernel.phase = flat
+    """The opposite of `flatten`."""
     at = 0
     for value in values:
         count = kernel.count(value)
@@ -38,13 +33,62 @@ def bind_all(kernel: Kernel, values: Sequence[Value], flat: Sequence[LlvmValue])
         at += count
 
 
+class Packing:
+    """How narrow tiles come to where control flow joins: in the words in which their first elements were loaded, else
+    an element a register."""
+
+    def __init__(self, kernel: Kernel, inits: Sequence[Value]) -> None:
+        self._kernel = kernel
+        self._words = [_words_of(kernel, v) for v in inits]
+
+    def packed(self, values: Sequence[Value]) -> list[LlvmValue]:
+        """What comes there, of all values."""
+        found: list[LlvmValue] = []
+        for value, groups in zip(values, self._words, strict=True):
+            registers = self._kernel.registers(value)
+            if groups:
+                for group in groups:
+                    found += Words(element_of(value.type), len(group)).pack(self._kernel, [registers[r] for r in group])
+            else:
+                found += registers
+        return found
+
+    def bind(self, values: Sequence[Value], flat: Sequence[LlvmValue]) -> None:
+        """The opposite of `packed`."""
+        rest = iter(flat)
+        for value, groups in zip(values, self._words, strict=True):
+            registers: dict[int, LlvmValue] = {}
+            for group in groups:
+                elements = Words(element_of(value.type), len(group)).unpack(self._kernel, [next(rest)])
+                registers.update(zip(group, elements, strict=True))
+            count = self._kernel.count(value)
+            self._kernel.bind(value, [registers[r] if groups else next(rest) for r in range(count)])
+
+
+def _words_of(kernel: Kernel, value: Value) -> list[tuple[int, ...]]:
+    """The registers of each word that a tile came in; none if it came in parts of words."""
+    groups: dict[LlvmValue, dict[int, int]] = {}
+    counts = {0}
+    registers = kernel.registers(value)
+    for r, element in enumerate(registers):
+        part = kernel.code.part(element)
+        if part is None or part.word.type != LLVM_I32:
+            return []
+        groups.setdefault(part.word, {})[part.index] = r
+        counts.add(part.count)
+    found = [tuple(places[k] for k in sorted(places)) for places in groups.values()]
+    whole = sum(map(len, found)) == len(registers) and {len(g) for g in found} | {0} == counts
+    return found if whole and len(counts) == 2 else []
+
+
 def lower_for(kernel: Kernel, op: Op) -> None:
     """A counted loop."""
     code, (body,) = kernel.code, op.regions
+    packing = Packing(kernel, op.operands[3:])
     index, carried = body.args[0], body.args[1:]
     narrow = index.type == I32
-    lower, upper, step = (_wide(kernel, v, op.attrs["unsigned"]) for v in op.operands[:3])
-    trips = trip_count(kernel, lower, upper, step)
+    lower, upper, step = (loop_bound(code, kernel.scalar(v), op.attrs["unsigned"]) for v in op.operands[:3])
+    trips = trip_count(code, lower, upper, step, narrow=narrow)
     counter = LLVM_I32 if narrow else LLVM_I64      # 32-bit bounds are less than 2**32 steps apart
     start, by = (code.cast("trunc", v, counter) if v.type != counter else v for v in (lower, step))
     trips = code.cast("trunc", trips, counter) if narrow else trips
@@ -57,49 +101,14 @@ def lower_for(kernel: Kernel, op: Op) -> None:
         count, position, *rest = values
         kernel.shared.forget()
         kernel.bind(index, (position,))
-        bind_all(kernel, carried, rest)
+        packing.bind(carried, rest)
         kernel.run_block(body)
-        following = with_phase(kernel, body.terminator.operands)
+        following = packing.packed(body.terminator.operands)
         return (code.op("add", count, one), code.op("add", position, by), *following)
 
-    results = code.while_loop((zero, start, *with_phase(kernel, op.operands[3:])), condition, run)
+    results = code.while_loop((zero, start, *packing.packed(op.operands[3:])), condition, run)
     kernel.shared.forget()
-    bind_all(kernel, op.results, results[2:])
-
-
-def _wide(kernel: Kernel, value: Value, unsigned: bool) -> LlvmValue:
-    """A loop bound as i64."""
-    scalar = kernel.scalar(value)
-    known = integer_value(scalar)
-    if value.type == I32 and known is not None:
-        return constant(LLVM_I64, known % (1 << 32) if unsigned else known)
-    if value.type == I64:
-        return scalar
-    return kernel.code.cast("zext" if unsigned else "sext", scalar, LLVM_I64)
-
-
-def trip_count(kernel: Kernel, lower: LlvmValue, upper: LlvmValue, step: LlvmValue) -> LlvmValue:
-    """How many iterations: ceil((upper - lower) / step), 0 if that is negative or the step is 0."""
-    code, zero, one = kernel.code, constant(LLVM_I64, 0), constant(LLVM_I64, 1)
-    known = integer_value(step)
-    if known == 0:
-        return zero
-    ends = integer_value(lower), integer_value(upper)
-    if known is not None and ends[0] is not None and ends[1] is not None:
-        return constant(LLVM_I64, len(range(ends[0], ends[1], known)))
-    if known is not None:
-        low, high = (lower, upper) if known > 0 else (upper, lower)
-        size = constant(LLVM_I64, abs(known))
-        trips = code.op("add", code.op("udiv", code.op("sub", code.op("sub", high, low), one), size), one)
-        return code.select(code.icmp("slt", low, high), trips, zero)
-    forward = code.icmp("sgt", step, zero)
-    distance = code.select(forward, code.op("sub", upper, lower), code.op("sub", lower, upper))
-    size = code.select(forward, step, code.op("sub", zero, step))
-    runs = code.select(forward, code.icmp("slt", lower, upper), code.icmp("sgt", lower, upper))
-    runs = code.op("and", runs, code.icmp("ne", step, zero))
-    size = code.select(code.icmp("eq", size, zero), one, size)
-    trips = code.op("add", code.op("udiv", code.op("sub", distance, one), size), one)
-    return code.select(runs, trips, zero)
+    packing.bind(op.results, results[2:])
 
 
 def lower_while(kernel: Kernel, op: Op) -> None:
@@ -112,30 +121,31 @@ def lower_while(kernel: Kernel, op: Op) -> None:
         bind_all(kernel, before.args, values)
         kernel.run_block(before)
         flag, *rest = before.terminator.operands
-        passed.extend(with_phase(kernel, rest))
+        passed.extend(flatten(kernel, rest))
         return kernel.scalar(flag)
 
     def run(values: tuple[LlvmValue, ...]) -> Sequence[LlvmValue]:
         bind_all(kernel, body.args, passed)
         kernel.run_block(body)
-        return with_phase(kernel, body.terminator.operands)
+        return flatten(kernel, body.terminator.operands)
 
-    code.while_loop(with_phase(kernel, op.operands), condition, run)
+    code.while_loop(flatten(kernel, op.operands), condition, run)
     kernel.shared.forget()
     bind_all(kernel, op.results, passed)
 
 
 def lower_if(kernel: Kernel, op: Op) -> None:
-    """A branch; what it yields is joined register by register."""
-    before = kernel.phase
+    """A branch; what it yields is joined as it goes round a loop."""
+    packings: list[Packing] = []
 
     def way(index: int) -> Sequence[LlvmValue]:
         kernel.shared.forget()
-        kernel.phase = before
         block = op.regions[index]
         kernel.run_block(block)
-        return with_phase(kernel, block.terminator.operands)
+        if not packings:
+            packings.append(Packing(kernel, block.terminator.operands))
+        return packings[0].packed(block.terminator.operands)
 
     joined = kernel.code.branch(kernel.scalar(op.operands[0]), lambda: way(0), lambda: way(1))
     kernel.shared.forget()
-    bind_all(kernel, op.results, joined)
+    packings[0].bind(op.results, joined)

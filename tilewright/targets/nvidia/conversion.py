@@ -106,7 +106,7 @@ def _shuffled(kernel: Kernel, way: Shuffles, registers: Registers, count: int, e
     may = _union(way.take_by_lane, way.take_by_warp)
     if may:
         registers = _xored(kernel, registers, _by_thread(kernel, way.take_by_lane, way.take_by_warp), may)
-    found = list(registers[:1] * count)
+    found = [registers[0]] * count
     for r in way.rounds:
         sent = [registers[t] for t in r.take]
         for to, value in zip(r.put, _sent(kernel, way, r.lane, sent, element) if r.moves else sent, strict=True):
@@ -127,8 +127,8 @@ def _sent(kernel: Kernel, way: Shuffles, lane: int, values: Sequence[LlvmValue],
         return [from_bits(kernel, code.op("or", low, code.op("shl", high, constant(I64, 32))), element)]
     words = Words(element, len(values))
     (word,) = words.pack(kernel, values)
-    received = _exchanged(kernel, way, lane, code.cast("zext", word, I32))
-    return words.unpack(kernel, [code.cast("trunc", received, words.word)])
+    received = _exchanged(kernel, way, lane, code.cast("zext", code.bitcast(word, word.type.as_int), I32))
+    return words.unpack(kernel, [code.bitcast(code.cast("trunc", received, words.word.as_int), words.word)])
 
 
 def _exchanged(kernel: Kernel, way: Shuffles, lane: int, word: LlvmValue) -> LlvmValue:

@@ -103,7 +103,7 @@ class _Places:
 
     def offset(self, register: int) -> int:
         """Of a register in the first thread, in elements."""
-        return f2.apply(self._inverse, self._layout(register=register))
+        return f2.apply(self._inverse, self._layout.held[register])
 
     def are_together(self, group: Group) -> bool:
         """Whether the registers of a run lie side by side in every thread."""

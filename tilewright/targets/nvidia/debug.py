@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilewright.diagnostics import location_record
 from tilewright.ir.layout_rules import layout_of
 from tilewright.ir.node import Op, Value
 from tilewright.ir.types import I1 as IR_I1
@@ -19,7 +20,7 @@ from tilewright.targets.llvm import convert
 from tilewright.targets.llvm.types import DOUBLE, I32, I64, PTR, Type, constant
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia.rearrange import coordinates
-from tilewright.targets.nvidia.state import Kernel, inside, location_record
+from tilewright.targets.nvidia.state import Kernel, inside
 
 _WORD = 8
 

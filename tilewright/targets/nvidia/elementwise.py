@@ -16,10 +16,16 @@ from tilewright.targets.llvm.elementwise import rule_of
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia import special
 from tilewright.targets.nvidia.emit.code import Code
+from tilewright.targets.nvidia.lazy import registers_of
+from tilewright.targets.nvidia.pressure import widens
 from tilewright.targets.nvidia.renaming import moved
 from tilewright.targets.nvidia.state import Kernel, Registers
 
 _RING = frozenset({"add", "sub", "mul"})
+# rows of integers and pointers that addresses and masks are made of; none is more than straight code
+_STRAIGHT = _RING | {
+    "ptr_add", "ext_s", "ext_u", "trunc", "and", "or", "xor", "select", "div_s", "div_u", "rem_s", "rem_u", "cmp_eq",
+    "cmp_ne", "cmp_lt_s", "cmp_le_s", "cmp_gt_s", "cmp_ge_s", "cmp_lt_u", "cmp_le_u", "cmp_gt_u", "cmp_ge_u"}
 
 
 def apply(code: Code, op: Op, args: Sequence[LlvmValue]) -> LlvmValue:
@@ -38,16 +44,35 @@ def each(operands: Sequence[Registers], function: Callable[..., LlvmValue]) -> l
     return results
 
 
+def some(code: Code, op: Op, operands: Sequence[Registers], function: Callable[..., LlvmValue]) -> Registers:
+    """The same, those of integers and pointers when they are needed."""
+    if op.name not in _STRAIGHT:
+        return each(operands, function)
+    known: dict[tuple[LlvmValue, ...], LlvmValue] = {}
+
+    def make(register: int) -> LlvmValue:
+        args = tuple(o[register] for o in operands)
+        if args not in known:
+            known[args] = function(*args)
+        return known[args]
+
+    return registers_of(code, len(operands[0]), make)
+
+
 def elementwise(kernel: Kernel, op: Op) -> None:
     """An elementwise op on scalars or tiles."""
     if op.name == "ptr_add":
         _pointer_sum(kernel, op)
         return
+    if widens(op) and op.result not in kernel.indices:
+        kernel.bind_again(op.result, lambda: tuple(each([kernel.registers(op.operands[0])],
+                                                        lambda x: apply(kernel.code, op, (x,)))))
+        return
     operands = [kernel.registers(v) for v in op.operands]
     if op.name == "div_f" and element_of(op.result.type) == F32:
         kernel.bind(op.result, _quotients(kernel, op, *operands))
         return
-    kernel.bind(op.result, each(operands, lambda *args: apply(kernel.code, op, args)))
+    kernel.bind(op.result, some(kernel.code, op, operands, lambda *args: apply(kernel.code, op, args)))
 
 
 def _quotients(kernel: Kernel, op: Op, dividends: Registers, divisors: Registers) -> list[LlvmValue]:
@@ -71,7 +96,7 @@ def _pointer_sum(kernel: Kernel, op: Op) -> None:
     element = element_of(pointer.type)
     assert isinstance(element, Pointer)
     unit = memory_type(element.element)
-    kernel.bind(op.result, each([kernel.registers(pointer), kernel.wide(offset)],
+    kernel.bind(op.result, some(kernel.code, op, [kernel.registers(pointer), kernel.wide(offset)],
                                 lambda p, i: kernel.code.gep(p, i, unit)))
 
 
@@ -88,10 +113,13 @@ def bind_wide(kernel: Kernel, op: Op) -> None:
 def _wide_twin(kernel: Kernel, op: Op, value: Value) -> Sequence[LlvmValue]:
     code = kernel.code
     if op.name in _RING:
-        return each([kernel.wide(v) for v in op.operands], lambda a, b: code.op(op.name, a, b))
+        return some(code, op, [kernel.wide(v) for v in op.operands], lambda a, b: code.op(op.name, a, b))
     if op.name == "ext_s" and element_of(op.operands[0].type) == I32:
         return kernel.wide(op.operands[0])
     if op.name == "constant":
         return kernel.extended_constant(value)
     twins = moved(op, [kernel.wide(op.operands[0])]) if op.operands and op.operands[0] in kernel.indices else None
-    return tuple(code.to_i64(v) if v.type.bits < 64 else v for v in kernel.registers(value)) if twins is None else twins
+    if twins is not None:
+        return twins
+    narrow = kernel.registers(value)
+    return registers_of(code, len(narrow), lambda r: code.to_i64(narrow[r]) if narrow[r].type.bits < 64 else narrow[r])

@@ -7,12 +7,13 @@ Before: laid-out IR with its barriers.  After: `Generated`.  Tests: tests/target
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from tilewright.analysis.alias import written_bases
 from tilewright.diagnostics import CompilationError
 from tilewright.ir import fp
 from tilewright.ir.node import Block, Module, Op
@@ -40,7 +41,8 @@ from tilewright.targets.nvidia import (
 from tilewright.targets.nvidia.capability import Capability
 from tilewright.targets.nvidia.elementwise import bind_wide, elementwise
 from tilewright.targets.nvidia.emit.code import Code
-from tilewright.targets.nvidia.pressure import programs_per_sm
+from tilewright.targets.nvidia.passes.persist import is_persistent
+from tilewright.targets.nvidia.pressure import counts_of_programs
 from tilewright.targets.nvidia.state import Kernel
 
 Handler = Callable[[Kernel, Op], None]
@@ -62,8 +64,12 @@ def constant_of(kernel: Kernel, element: Element, value: float) -> Any:
     return constant(t, float(encoded) if t.is_float else int(encoded))
 
 
-def _program_id(kernel: Kernel, op: Op) -> None:
-    name = "ctaid" if op.name == "program_id" else "nctaid"
+def _block_number(kernel: Kernel, op: Op) -> None:
+    """The index, or the number, of blocks or of programs: the same, but along x of a kernel that loops over them."""
+    if op.name == "num_programs" and op.attrs["axis"] == 0 and is_persistent(kernel.module):
+        kernel.bind(op.result, [kernel.code.cast("trunc", kernel.hidden("programs"), Type("i32"))])
+        return
+    name = "ctaid" if op.name.endswith("_id") else "nctaid"
     kernel.bind(op.result, kernel.code.machine(f"{name}.{'xyz'[op.attrs['axis']]}", [Type("i32")], []))
 
 
@@ -72,14 +78,16 @@ def _nothing(kernel: Kernel, op: Op) -> None:
 
 
 HANDLERS: Mapping[str, Handler] = {
-    "constant": _constant, "program_id": _program_id, "num_programs": _program_id, "iota": rearrange.iota,
+    "constant": _constant, "iota": rearrange.iota,
+    **dict.fromkeys(("program_id", "num_programs", "block_id", "num_blocks"), _block_number),
     **dict.fromkeys(("splat", "expand_dims", "broadcast", "permute", "hint"), rearrange.shape_op),
     "reshape": rearrange.reshape, "convert": conversion.convert, "join": rearrange.join, "split": rearrange.split,
     "cat": rearrange.cat, "slice": rearrange.slice_, "gather": rearrange.gather,
     "shared_alloc": copies.shared_alloc, "async_copy": copies.async_copy, "async_commit": copies.async_commit,
     "shared_free": copies.shared_free, "async_wait": copies.async_wait, "shared_load": copies.shared_load,
-    "box_copy": boxes.box_copy, "box_wait": boxes.box_wait, "box_store": boxes.box_store,
-    "proxy_fence": boxes.proxy_fence,
+    "mbarrier_alloc": boxes.mbarrier_alloc, "mbarrier_arrive": boxes.mbarrier_arrive,
+    "mbarrier_wait": boxes.mbarrier_wait, "proxy_fence": boxes.proxy_fence,
+    "box_copy": boxes.box_copy, "box_store": boxes.box_store,
     "load": access.load, "store": access.store, "barrier": lambda kernel, op: kernel.shared.barrier(),
     "reduce": reduce.reduce, "scan": scan.scan, "map": reduce.map_elements, "sort": order.sort,
     "dot": matrix.dot,
@@ -96,10 +104,12 @@ REFUSALS: Mapping[str, str] = {}
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """The text, and what the host needs to run it."""
+    """The text, and what the host needs to run it; `programs` of it fit on an SM, or one of the counts behind that if
+    registers do not suffice."""
 
     text: str
     metadata: Mapping[str, Any]
+    programs: Sequence[int]
 
 
 def entry_symbol(name: str) -> str:
@@ -118,10 +128,11 @@ def generate(module: Module, capability: Capability, num_warps: int, line_info: 
     entry = entry_symbol(module.entry_name)
     elements = [element_of(p.type) for p in module.entry.params]
     names = [f"p{k}" for k in range(len(elements))]
+    programs = counts_of_programs(module, num_warps)
     code = Code(writer, entry, [(n, _parameter_type(e)) for n, e in zip(names, elements, strict=True)], num_warps,
-                capability.fp8, programs_per_sm(module, num_warps), max_registers)
+                capability.fp8, programs[0], max_registers)
     kernel = Kernel(module, code, capability)
-    kernel.written = access.written_bases(kernel)
+    kernel.written = written_bases(module, kernel.alias)
     if line_info:
         kernel.lines = LineTable(code, module.entry_name, module.entry.loc, emission="DebugDirectivesOnly")
 
@@ -133,7 +144,6 @@ def generate(module: Module, capability: Capability, num_warps: int, line_info: 
     for param, given, element in zip(module.entry.params, code.params, elements, strict=True):
         kernel.bind(param, [access.from_bits(kernel, given, element) if given.type != convert.register_type(element)
                             else given])
-    boxes.begin(kernel)
     run(module.entry.body)
     code.ret()
     code.add_parameters([*((n, I64) for n in kernel.hidden_parameters),
@@ -147,7 +157,7 @@ def generate(module: Module, capability: Capability, num_warps: int, line_info: 
         "whole_words": kernel.whole_words, "hidden": kernel.hidden_parameters,
         "tensor_maps": kernel.tensor_maps,
         "asserts": kernel.messages.asserts, "prints": kernel.messages.prints}
-    return Generated(text, metadata)
+    return Generated(text, metadata, programs)
 
 
 def _parameter_type(element: Element) -> Type:
@@ -159,12 +169,13 @@ def _lower(kernel: Kernel, op: Op) -> None:
     if kernel.lines is not None:
         kernel.code.mark = kernel.lines.mark(op.loc)
     handler = HANDLERS.get(op.name)
-    if handler is not None:
-        handler(kernel, op)
-    elif op.row.elementwise:
-        elementwise(kernel, op)
-    else:
-        reason = REFUSALS.get(op.name, f"this target has no rule for {op.name}")
-        raise CompilationError(reason, op.loc)
+    with kernel.one_op(op.operands if op.name != "reduce" else ()):     # which may take the narrow numbers
+        if handler is not None:
+            handler(kernel, op)
+        elif op.row.elementwise:
+            elementwise(kernel, op)
+        else:
+            reason = REFUSALS.get(op.name, f"this target has no rule for {op.name}")
+            raise CompilationError(reason, op.loc)
     if op.results and op.name not in ("for", "while", "if"):
         bind_wide(kernel, op)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from tilewright.ir.layout_rules import layout_of
 from tilewright.ir.node import Op, Value
 from tilewright.ir.types import F32, Scalar, Tile, element_of
-from tilewright.layout.linear import REGISTER, Layout, pack
+from tilewright.layout.linear import Layout, pack
 from tilewright.layout.plan import Kind, Plan
 from tilewright.targets.llvm import convert
 from tilewright.targets.llvm.types import FLOAT, I16, I32, Type, constant
@@ -57,9 +57,9 @@ def _on_tensor_cores(kernel: Kernel, op: Op, mma: Mma, warps: tuple[int, int]) -
     sums = [convert.widen(code, v, element) if wide else v for v in kernel.registers(op.operands[2])]
     places = _places(layout)
     shape = layout.shape
-    depth = layout_of(op.operands[0]).shape[-1]
+    blocks, depth = list(_blocks(layout)), layout_of(op.operands[0]).shape[-1]
     for k in range(0, depth, mma.span):
-        for batch, row, column in _blocks(layout):
+        for batch, row, column in blocks:
             a, b = left.words((*batch, row, k)), right.words((*batch, k, column))
             at = [pack(shape, (*batch, row + r, column + c)) for r in range(0, ROWS, 8) for c in range(2)]
             _multiply(kernel, mma, a, b, sums, [places[i] for i in at])
@@ -68,19 +68,19 @@ def _on_tensor_cores(kernel: Kernel, op: Op, mma: Mma, warps: tuple[int, int]) -
 
 def _places(layout: Layout) -> dict[int, int]:
     """The register of the first thread that holds each index; the lowest of several."""
-    return {layout(register=r): r for r in reversed(range(layout.size(REGISTER)))}
+    return {index: r for r, index in reversed(list(enumerate(layout.held)))}
 
 
 def _copied(layout: Layout, sums: Sequence[LlvmValue]) -> list[LlvmValue]:
     """Registers that replicate others hold what those do."""
     places = _places(layout)
-    return [sums[places[layout(register=r)]] for r in range(len(sums))]
+    return [sums[places[index]] for index in layout.held]
 
 
 def _blocks(layout: Layout) -> Iterator[tuple[tuple[int, ...], int, int]]:
     """(batch, row, column) of each fragment of the accumulator in the first thread, rows fastest."""
     *batches, rows, columns = layout.shape
-    held = {layout(register=r) for r in range(layout.size(REGISTER))}
+    held = set(layout.held)
     for index in range(layout.numel // (rows * columns)):
         batch = _unpacked(batches, index)
         for column in range(0, columns, COLUMNS):

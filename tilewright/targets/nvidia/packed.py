@@ -41,10 +41,10 @@ class Narrow:
     def extremum(self, numbers: Sequence[int]) -> Value:
         """That of these registers, as f32."""
         code = self._kernel.code
-        bits = [code.bitcast(self._registers[n], I16) for n in numbers]
-        if len(bits) % 2:
-            bits.append(bits[-1])
-        words = [self._packed(a, b) for a, b in zip(bits[::2], bits[1::2], strict=True)]
+        given = [self._registers[n] for n in numbers]
+        if len(given) % 2:
+            given.append(given[-1])
+        words = [self._packed(a, b) for a, b in zip(given[::2], given[1::2], strict=True)]
         while len(words) > 1:
             pairs = [code.machine(f"{self._extremum}.{self._element}x2", [I32], [a, b])[0]
                      for a, b in zip(words[::2], words[1::2], strict=False)]
@@ -52,9 +52,11 @@ class Narrow:
         return code.machine(self._extremum, [FLOAT], self._unpacked(words[0]))[0]
 
     def _packed(self, low: Value, high: Value) -> Value:
-        code = self._kernel.code
-        moved = code.op("shl", code.cast("zext", high, I32), constant(I32, 16))
-        return code.op("or", code.cast("zext", low, I32), moved)
+        code, known = self._kernel.code, self._kernel.code.whole((low, high))
+        if known is not None:
+            return known
+        moved = code.op("shl", code.cast("zext", code.bitcast(high, I16), I32), constant(I32, 16))
+        return code.op("or", code.cast("zext", code.bitcast(low, I16), I32), moved)
 
     def _unpacked(self, word: Value) -> list[Value]:
         code, register = self._kernel.code, convert.register_type(self._element)

@@ -12,12 +12,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright.ir.node import Block
-from tilewright.targets.llvm.types import I1, I32, I64, Type, constant
+from tilewright.ir.ops.table import Algebra
+from tilewright.ir.types import F32
+from tilewright.targets.llvm.types import FLOAT, I1, I32, I64, Type, constant
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia.access import as_bits
+from tilewright.targets.nvidia.emit.together import Together
 from tilewright.targets.nvidia.state import Kernel
 
 Flag = LlvmValue | bool
+_INSTRUCTIONS = frozenset({"add_f", "max_f", "min_f", "max_nan_f", "min_nan_f"})       # ops and machine instructions
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +56,58 @@ def merge(kernel: Kernel, region: Block, left: Part, right: Part) -> Part:
 def merge_all(kernel: Kernel, region: Block, parts: Sequence[Part]) -> Part:
     """A balanced tree over neighbours, which keep their order."""
     parts = list(parts)
+    name = instruction_of(region)
+    if name is not None and len(parts) > 1 and all(p.flag is True for p in parts):
+        return Part((_tree(kernel, name, [p.values[0] for p in parts]),))
     while len(parts) > 1:
         pairs = [merge(kernel, region, a, b) for a, b in zip(parts[::2], parts[1::2], strict=False)]
         parts = pairs + parts[len(pairs) * 2:]
     return parts[0]
+
+
+# --- regions that are one instruction
+
+
+def commutes(region: Block) -> bool:
+    """Whether exchanging the sides gives the same bits: one op of a commutative row on the two elements."""
+    if len(region.ops) != 2 or len(region.args) != 2:
+        return False
+    op, end = region.ops
+    return (bool(op.row.algebra & Algebra.COMMUTATIVE) and set(op.operands) == set(region.args)
+            and end.operands == op.results)
+
+
+def instruction_of(region: Block) -> str | None:
+    """The machine instruction on two f32 that a region is, and nothing else."""
+    if not commutes(region) or region.args[0].type != F32 or region.ops[0].name not in _INSTRUCTIONS:
+        return None
+    return region.ops[0].name
+
+
+def _tree(kernel: Kernel, name: str, values: Sequence[LlvmValue]) -> LlvmValue:
+    together = Together(kernel.code, values)
+    names = together.inputs
+    while len(names) > 1:
+        pairs = [together.add(name, a, b) for a, b in zip(names[::2], names[1::2], strict=False)]
+        names = pairs + names[len(pairs) * 2:]
+    return _number(kernel, name, together)
+
+
+def across_lanes(kernel: Kernel, name: str, value: LlvmValue, bits: Sequence[int]) -> LlvmValue:
+    """What `instruction_of` a region makes of the numbers of the lanes that differ in `bits`, in each of them."""
+    together = Together(kernel.code, [value])
+    (total,) = together.inputs
+    for bit in bits:
+        total = together.add(name, total, together.add("shuffle_xor.bits", total, lane=str(1 << bit)))
+    return _number(kernel, name, together)
+
+
+def _number(kernel: Kernel, name: str, together: Together) -> LlvmValue:
+    result = together.result(FLOAT)
+    return kernel.code.note_quiet(result) if name == "add_f" else result
+
+
+# --- what counts where
 
 
 def choose(kernel: Kernel, condition: LlvmValue, a: Part, b: Part) -> Part:

@@ -3,17 +3,24 @@
 Left to itself ptxas spends registers as if one program had the SM for itself, and a kernel that waits for memory then
 runs at a fraction of the threads (affine + relu: 89 registers, 0.79 of the speed that 64 give; H200, ptxas 13.0,
 2026-11-30).  So the least number of programs is set where the tiles leave plenty of room; index arithmetic and
-addresses, which ptxas computes again at will, do not count.  Tests: tests/targets/nvidia/test_pressure.py.
+addresses, which ptxas computes again at will, do not count.
+
+Programs that reduce what they load wait for themselves, and others have to keep the memory busy meanwhile.  What such
+a program holds while it waits is all that it needs for long; so as many are asked for as that leaves room for, up to
+64 KiB of loads on an SM.  On an H200, 2026-11-30, GB/s: softmax of rows of 16384 fp32, 32 warps, 3453 -> 3962 with two
+programs instead of one; layer norm of those 3345 -> 3920; softmax of 8192 bf16, 16 warps, 3389 -> 3762 with four
+instead of three; no gain beyond 64 KiB, such as five programs instead of four for softmax of 8192 bf16, 8 warps.
+Tests: tests/targets/nvidia/test_pressure.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from math import ceil
 
 from tilewright.ir.layout_rules import layout_of
 from tilewright.ir.node import Block, Module, Op, Value
-from tilewright.ir.types import I1, Pointer, Tile
+from tilewright.ir.types import BF16, F16, I1, I8, I16, Pointer, Tile, element_of
 from tilewright.ir.walk import ops_in
 from tilewright.layout.linear import REGISTER
 from tilewright.targets.nvidia.indices import index_values
@@ -21,15 +28,39 @@ from tilewright.targets.nvidia.indices import index_values
 _FILE = 1 << 16         # 32-bit registers of an SM (CUDA C++ Programming Guide, technical specifications)
 _MOST_PROGRAMS = 32     # that an SM holds
 _LEAST, _MOST = 40, 255     # registers of a thread, whatever its tiles need; an instruction names at most 255
+_LEAST_WAITING = 32         # the same of a program that waits for itself: then two of 32 warps fit
+_STEPS = 3                  # how many numbers of programs are tried above the usual one
+_IN_FLIGHT = 64 << 10       # bytes of loads on an SM beyond which more programs gain nothing (`_busy`)
+WAITS = frozenset({"reduce", "scan", "sort"})       # where a program's threads wait for one another
 _GRANULE = 8                # they are given out in eights
+_BESIDE = 16                # for addresses and what is in between, where a program has an SM for itself
+_WORD = 4                   # bytes of a register
+_WIDENING, _CHEAP = frozenset({"fp_ext", "ext_s", "ext_u"}), frozenset({BF16, F16, I8, I16})
 _NAMES = frozenset({"iota", "splat", "expand_dims", "broadcast"})      # what they give are other values' registers
 
 
 def programs_per_sm(module: Module, num_warps: int) -> int:
     """How many programs of a laid-out module shall fit on an SM, at least."""
+    return counts_of_programs(module, num_warps)[0]
+
+
+def counts_of_programs(module: Module, num_warps: int) -> list[int]:
+    """The same, and behind it what to be content with, one after the other, where registers then do not suffice."""
     need = _Pressure(module).of(module.entry.body)
-    wanted = need + need // 2 + 16      # with addresses and what is in between
-    limit = min(max(_LEAST, -(-wanted // _GRANULE) * _GRANULE), _MOST)
+    usual = _room(need + need // 2 + _BESIDE, num_warps, _LEAST)     # with addresses and what is in between
+    crowded = min(_room(_held_while_waiting(module) + _BESIDE, num_warps, _LEAST_WAITING), _busy(module))
+    between = range(max(usual, crowded - _STEPS) + 1, crowded)
+    return sorted({max(usual, crowded), *between, usual, 1}, reverse=True)
+
+
+def fits(module: Module, num_warps: int) -> bool:
+    """Whether a thread can hold its tiles while it waits, if an SM runs one program of a laid-out module."""
+    return _held_while_waiting(module) + _BESIDE <= min(_MOST, _FILE // (32 * num_warps))
+
+
+def _room(registers: int, num_warps: int, least: int) -> int:
+    """How many programs have room on an SM."""
+    limit = min(max(least, -(-registers // _GRANULE) * _GRANULE), _MOST)
     return min(max(1, _FILE // (limit * 32 * num_warps)), _MOST_PROGRAMS)
 
 
@@ -38,24 +69,81 @@ def most_registers(num_warps: int) -> int:
     return min(_FILE // (32 * num_warps), _MOST)
 
 
+def _busy(module: Module) -> int:
+    """How many programs keep memory busy while some of them wait in their reductions; 1 if a program has loops, which
+    overlap by themselves, or never waits."""
+    loaded = 0
+    ops = module.entry.body.ops
+    if any(op.name in ("for", "while") for op in ops) or not any(op.name in WAITS for op in ops):
+        return 1
+    for op in ops:
+        if op.name in WAITS:
+            break
+        if op.name == "load" and isinstance(op.result.type, Tile):
+            loaded += op.result.type.numel * op.result.type.element.bytes
+    return max(2, -(-_IN_FLIGHT // max(loaded, 1)))
+
+
+def _held_while_waiting(module: Module) -> int:
+    """The most registers that tiles take across an op in which a program's threads wait for one another."""
+    return _Pressure(module, only_waiting=True).of(module.entry.body)
+
+
+def widens(op: Op) -> bool:
+    """Whether `op` only makes the elements of a tile wider, in an instruction for each: then every op that takes its
+    result does so anew (`elementwise`), and nothing holds it."""
+    if op.name not in _WIDENING or not isinstance(op.result.type, Tile):
+        return False
+    source, target = element_of(op.operands[0].type), element_of(op.result.type)
+    return source in _CHEAP and target.bytes == _WORD
+
+
 class _Pressure:
-    def __init__(self, module: Module) -> None:
-        self._free = index_values(module) | {
-            r for op in ops_in(module.entry.body) if op.name in _NAMES for r in op.results}
+    """Live tiles, in registers; `only_waiting`: those that are live across an op of `WAITS`."""
+
+    def __init__(self, module: Module, only_waiting: bool = False) -> None:
+        body = module.entry.body
+        self._only_waiting = only_waiting
+        self._free = index_values(module) | {r for op in ops_in(body) if op.name in _NAMES for r in op.results}
+        self._source = {op.result: op.operands[0] for op in ops_in(body) if widens(op) and op.result not in self._free}
+        self._packed: set[Value] = set()
+        self._find_packed(body)
+
+    def _find_packed(self, block: Block) -> None:
+        """The tiles that are several elements to a register: as they were loaded."""
+        for op in block.ops:
+            if op.name == "load":
+                self._packed.update(op.results)
+            if op.name == "for":
+                self._pass_on(op.operands[3:], op.regions[0].args[1:])
+            for region in op.regions:
+                self._find_packed(region)
+            if op.name == "if":
+                self._pass_on(op.regions[0].terminator.operands, op.results)
+
+    def _pass_on(self, sources: Iterable[Value], values: Iterable[Value]) -> None:
+        self._packed.update(v for s, v in zip(sources, values, strict=True) if s in self._packed)
 
     def of(self, block: Block, behind: Iterable[Value] = ()) -> int:
         """The most registers that tiles take at once in `block`, if the values `behind` are needed after it."""
-        live = {*behind, *block.terminator.operands} if block.ops else set(behind)
-        most = self._size(live)
+        live = {*behind, *self._held(block.terminator.operands)} if block.ops else set(behind)
+        most = self._size(live) if not self._only_waiting else 0
         for op in reversed(block.ops):
             live.difference_update(op.results)
+            if op.name in WAITS and self._only_waiting:
+                most = max(most, self._size(live))
             for region in op.regions:
                 most = max(most, self.of(region, live))
-            live.update(op.operands)
+            live.update(self._held(op.operands))
             for region in op.regions:
-                live.update(_outer(region))
-            most = max(most, self._size(live))
+                live.update(self._held(_outer(region)))
+            if not self._only_waiting:
+                most = max(most, self._size(live))
         return most
+
+    def _held(self, values: Iterable[Value]) -> Iterator[Value]:
+        """What is kept for these: the narrow tile for a widened one."""
+        return (self._source.get(v, v) for v in values)
 
     def _size(self, live: Iterable[Value]) -> int:
         return sum(self._registers(v) for v in live)
@@ -65,7 +153,8 @@ class _Pressure:
         if not isinstance(t, Tile) or t.layout is None or isinstance(t.element, Pointer) or t.element == I1 or (
                 value in self._free):
             return 0
-        return layout_of(value).size(REGISTER) * ceil(t.element.bytes / 4)
+        count = layout_of(value).size(REGISTER)
+        return ceil(count * t.element.bytes / _WORD) if value in self._packed else count * ceil(t.element.bytes / _WORD)
 
 
 def _outer(block: Block) -> set[Value]:

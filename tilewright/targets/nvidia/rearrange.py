@@ -19,6 +19,7 @@ from tilewright.layout.linear import REGISTER
 from tilewright.targets.llvm.types import I32, constant
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia.access import shared_address, shared_read, shared_write
+from tilewright.targets.nvidia.lazy import registers_of
 from tilewright.targets.nvidia.renaming import moved
 from tilewright.targets.nvidia.state import Kernel, inside
 
@@ -202,5 +203,9 @@ def _gathered(kernel: Kernel, op: Op, parts: Sequence[tuple[Value, Callable[[int
 def iota(kernel: Kernel, op: Op) -> None:
     """start plus the index of each place."""
     code, layout, start = kernel.code, layout_of(op.result), op.attrs["start"]
-    places = [code.index(layout, r) for r in range(layout.size(REGISTER))]
-    kernel.bind(op.result, [code.op("add", p, constant(I32, start)) if start else p for p in places])
+
+    def place(register: int) -> LlvmValue:
+        index = code.index(layout, register)
+        return code.op("add", index, constant(I32, start)) if start else index
+
+    kernel.bind(op.result, registers_of(code, layout.size(REGISTER), place))

@@ -12,7 +12,6 @@ from math import prod
 
 from tilewright.ir.layout_rules import layout_of
 from tilewright.ir.node import Block, Op
-from tilewright.ir.ops.table import Algebra
 from tilewright.ir.types import I1 as IR_I1
 from tilewright.ir.types import Element, Tile, element_of, shape_of
 from tilewright.layout import Layout, views
@@ -20,9 +19,19 @@ from tilewright.layout.linear import LANE, REGISTER, WARP
 from tilewright.targets.llvm.identities import identity_constant
 from tilewright.targets.llvm.types import I32, constant
 from tilewright.targets.llvm.types import Value as LlvmValue
-from tilewright.targets.nvidia.access import shared_address, shared_read, shared_write
+from tilewright.targets.nvidia.access import shared_address, shared_read, shared_run, shared_write
 from tilewright.targets.nvidia.packed import Narrow
-from tilewright.targets.nvidia.partial import Part, as_value, choose, merge, merge_all, shuffled
+from tilewright.targets.nvidia.partial import (
+    Part,
+    across_lanes,
+    as_value,
+    choose,
+    commutes,
+    instruction_of,
+    merge,
+    merge_all,
+    shuffled,
+)
 from tilewright.targets.nvidia.state import Kernel
 
 _ALIGN = 16
@@ -49,24 +58,30 @@ def reduce(kernel: Kernel, op: Op) -> None:
 def _of_registers(kernel: Kernel, op: Op, layout: Layout, row: Sequence[int]) -> Part:
     """The total of some registers of each thread."""
     neutral = identity_constant(op)
-    parts = [part_of(kernel, op, layout, register) for register in row]
-    narrow = Narrow.of(kernel, op) if len(row) > 2 and all(p.flag is True for p in parts) else None
+    whole = all(flag_of(kernel, op, layout, register) is True for register in row)
+    narrow = Narrow.of(kernel, op) if len(row) > 2 and whole else None
     if narrow is not None:
         return Part((narrow.extremum(row),))
+    parts = [part_of(kernel, op, layout, register) for register in row]
     return merge_all(kernel, op.regions[0], [_filled(kernel, part, neutral) for part in parts])
 
 
 def part_of(kernel: Kernel, op: Op, layout: Layout, register: int) -> Part:
     """The operands' elements in `register`; absent where it lies past the end of the axis."""
+    flag = flag_of(kernel, op, layout, register)
+    return Part((), False) if flag is False else Part(tuple(kernel.registers(v)[register] for v in op.operands), flag)
+
+
+def flag_of(kernel: Kernel, op: Op, layout: Layout, register: int) -> LlvmValue | bool:
+    """Whether `register` lies before the end of the axis."""
     axis, shape = op.attrs["axis"], shape_of(op.operands[0].type)
-    values = tuple(kernel.registers(v)[register] for v in op.operands)
     flag: LlvmValue | bool = True
     for bound in layout.padding(shape):
         if bound.dim == axis:
             known = bound.test(register)
             place = kernel.code.index(bound.coordinate, register)
             flag = known if known is not None else kernel.code.icmp("ult", place, constant(I32, bound.limit))
-    return Part(values, flag) if flag is not False else Part((), False)
+    return flag
 
 
 def _filled(kernel: Kernel, part: Part, neutral: LlvmValue | None) -> Part:
@@ -76,15 +91,6 @@ def _filled(kernel: Kernel, part: Part, neutral: LlvmValue | None) -> Part:
     return Part(tuple(kernel.code.select(part.flag, v, neutral) for v in part.values))
 
 
-def commutes(region: Block) -> bool:
-    """Whether exchanging the sides gives the same bits: one op of a commutative row on the two elements."""
-    if len(region.ops) != 2 or len(region.args) != 2:
-        return False
-    op, end = region.ops
-    return (bool(op.row.algebra & Algebra.COMMUTATIVE) and set(op.operands) == set(region.args)
-            and end.operands == op.results)
-
-
 def lane_flag(kernel: Kernel, bit: int) -> LlvmValue:
     """Whether bit `bit` of the thread's number is set."""
     code = kernel.code
@@ -92,6 +98,9 @@ def lane_flag(kernel: Kernel, bit: int) -> LlvmValue:
 
 
 def _across_lanes(kernel: Kernel, region: Block, total: Part, bits: Sequence[int]) -> Part:
+    name = instruction_of(region)
+    if name is not None and bits and total.flag is True:
+        return Part((across_lanes(kernel, name, total.values[0], bits),))
     for bit in bits:
         other = shuffled(kernel, "shuffle_xor", total, 1 << bit)
         if commutes(region):
@@ -119,8 +128,7 @@ def _across_warps(kernel: Kernel, op: Op, totals: list[Part], result: Layout) ->
         lane = kernel.code.op("and", kernel.code.tid, constant(I32, (1 << len(bits)) - 1))
         return [_across_lanes(kernel, op.regions[0], exchange.read(lane, r), range(len(bits)))
                 for r in range(len(totals))]
-    parts = [[exchange.read(j, r) for j in range(1 << len(bits))] for r in range(len(totals))]
-    return [merge_all(kernel, op.regions[0], row) for row in parts]
+    return [merge_all(kernel, op.regions[0], exchange.read_all(r)) for r in range(len(totals))]
 
 
 class Exchange:
@@ -162,6 +170,15 @@ class Exchange:
             for k, v in enumerate(values):
                 shared_write(kernel, self._address(k, index), v, self._elements[k], owner)
         kernel.shared.meet()
+
+    def read_all(self, register: int) -> list[Part]:
+        """The parts of `register` from all warps along the axis; many in one instruction where they are neighbours."""
+        warps = self._layout.shape[0]
+        if self._rows > 1 or self._flagged:
+            return [self.read(j, register) for j in range(warps)]
+        found = [shared_run(self._kernel, self._address(k, constant(I32, 0)), e, warps)
+                 for k, e in enumerate(self._elements)]
+        return [Part(values) for values in zip(*found, strict=True)]
 
     def read(self, warp: int | LlvmValue, register: int) -> Part:
         """The part of `register` from warp number `warp` along the axis."""

@@ -12,6 +12,7 @@ from tilewright.ir.node import Op
 from tilewright.ir.types import Tile
 from tilewright.layout import Layout, views
 from tilewright.layout.linear import LANE, REGISTER, WARP
+from tilewright.targets.nvidia.lazy import Picked
 from tilewright.targets.nvidia.state import Registers
 
 
@@ -23,7 +24,7 @@ def moved(op: Op, sources: Sequence[Registers]) -> Registers | None:
     source = sources[0]
     result = op.results[0].type
     if op.name == "splat" or not isinstance(op.operands[0].type, Tile):
-        return source * (layout_of(op.results[0]).size(REGISTER) if isinstance(result, Tile) else 1)
+        return [source[0]] * (layout_of(op.results[0]).size(REGISTER) if isinstance(result, Tile) else 1)
     if op.name in ("expand_dims", "permute", "hint"):
         return source
     if op.name == "broadcast":
@@ -40,6 +41,5 @@ def renamed(source: Registers, have: Layout, want: Layout) -> Registers | None:
     """Registers of `want` taken from those of `have` in the same thread; None if some element is elsewhere."""
     if have.bases(LANE) != want.bases(LANE) or have.bases(WARP) != want.bases(WARP):
         return None
-    places = {have(register=r): r for r in reversed(range(have.size(REGISTER)))}
-    wanted = [want(register=r) for r in range(want.size(REGISTER))]
-    return tuple(source[places[i]] for i in wanted) if all(i in places for i in wanted) else None
+    places = {index: r for r, index in reversed(list(enumerate(have.held)))}
+    return Picked(source, [places[i] for i in want.held]) if all(i in places for i in want.held) else None

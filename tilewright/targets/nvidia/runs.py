@@ -24,7 +24,7 @@ from tilewright.layout import Layout
 from tilewright.layout.linear import REGISTER, log2
 from tilewright.targets.llvm.types import I64, constant
 from tilewright.targets.llvm.types import Value as LlvmValue
-from tilewright.targets.nvidia.passes.coalesce import element_bytes, order_of, vector_length
+from tilewright.targets.nvidia.passes.coalesce import VECTOR_BYTES, element_bytes, order_of, vector_length
 from tilewright.targets.nvidia.state import Kernel
 from tilewright.targets.nvidia.turns import in_turns
 
@@ -38,22 +38,30 @@ _AT_ONCE = 8        # elements on their way before the first one is waited for, 
 
 def in_runs(kernel: Kernel, op: Op, access: Access) -> Sequence[LlvmValue]:
     """What `access` gives for the registers of each access of `op`; a branch of its own where they are only likely."""
-    sure, likely = list(groups(kernel, op, kernel.axis)), list(groups(kernel, op, kernel.likely_axis))
+    sure = list(groups(kernel, op, kernel.axis))
+    if _are_whole(op, sure):
+        return access(op, sure)
+    signed = list(groups(kernel, op, kernel.signed_axis)) if kernel.divides else sure
+    likely = signed if _are_whole(op, signed) else list(groups(kernel, op, kernel.likely_axis))
     if len(likely) >= len(sure):
         return access(op, sure)
-    condition, signed, at_once = None, list(groups(kernel, op, kernel.signed_axis)), 1
-    if len(signed) == len(likely):
-        condition, likely = _not_negative(kernel, op), signed
+    condition, at_once = _not_negative(kernel, op) if len(signed) == len(likely) else None, 1
+    likely = likely if condition is None else signed
     if condition is None:
         condition, at_once = _are_runs(kernel, op, likely), _AT_ONCE
-    return kernel.code.branch(condition, lambda: access(op, likely), lambda: _one_by_one(kernel, op, at_once, access))
+    return kernel.code.branch(condition, lambda: access(op, likely),
+                              lambda: _one_by_one(kernel, op, likely[0], at_once, access))
 
 
-def _one_by_one(kernel: Kernel, op: Op, at_once: int, access: Access) -> Sequence[LlvmValue]:
-    """The access in the runs that are sure, `at_once` registers or more at a time."""
-    layout, (dim, length) = layout_of(op.operands[0]), _longest(op, kernel.likely_axis)
-    run = _register_bits(layout, dim, length)
-    order = [*run, *(p for p in range(len(layout.bases(REGISTER))) if p not in run)]
+def _are_whole(op: Op, runs: Sequence[Group]) -> bool:
+    """Whether no facts could make the runs longer."""
+    return len(runs) == 1 or len(runs[0]) * element_bytes(op.operands[0].type) >= VECTOR_BYTES
+
+
+def _one_by_one(kernel: Kernel, op: Op, run: Group, at_once: int, access: Access) -> Sequence[LlvmValue]:
+    """The access in the runs that are sure, `at_once` registers or more at a time, those of a likely run first."""
+    first = [log2(run[1 << k] ^ run[0]) for k in range(log2(len(run)))]
+    order = [*first, *(p for p in range(log2(kernel.count(op.operands[0]))) if p not in first)]
     held = order[:log2(max(at_once, len(next(groups(kernel, op, kernel.axis)))))]
     if len(order) - len(held) >= _TURNING_BITS:
         return in_turns(kernel, op, held, at_once == 1,

@@ -9,7 +9,6 @@ Tests: tests/targets/nvidia/test_shared.py; the PTX machine finds a missing barr
 
 from __future__ import annotations
 
-from tilewright.ir.node import Op
 from tilewright.targets.llvm.types import I32, Value, constant
 from tilewright.targets.nvidia.emit.code import Code
 
@@ -87,10 +86,10 @@ class SharedMemory:
         return self._code.op("add", self._base, constant(I32, offset)) if offset else self._base
 
 
-def alignment_of(op: Op) -> int:
-    """The alignment in bytes of what `op` keeps in shared memory: a hardware swizzle permutes eight of its rows, by
-    the bits of the address."""
-    return max(_ALIGN, 8 * int(op.attrs.get("swizzle", 0)))
+def alignment(swizzle: int) -> int:
+    """The alignment in bytes of a tile with the hardware's swizzle of so many bytes: it permutes eight rows of these by
+    bits of the address."""
+    return max(_ALIGN, 8 * swizzle)
 
 
 def _aligned(offset: int, align: int) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 from tilewright.ir.node import Op
 from tilewright.ir.ops.attributes import Rounding
 from tilewright.ir.ops.rules import scalar_element
-from tilewright.ir.types import F16, F32, STORED_ONLY, Scalar
+from tilewright.ir.types import BF16, F16, F32, STORED_ONLY, Scalar
 from tilewright.targets.llvm import convert
 from tilewright.targets.llvm.elementwise import rule_of
 from tilewright.targets.llvm.types import FLOAT, I8, I16, I32, Type, Value, constant
@@ -43,38 +43,25 @@ def _instruction(name: str) -> Rule:
     return _single(lambda code, op, args: code.machine(name, [FLOAT], args)[0])
 
 
-def _power_of_two(code: Code, count: Value, rest: Callable[[Value], Value]) -> Value:
-    """2**(t) for t = n + f with a whole n in -126 .. 126: ex2(f) * 2**n, where `rest` gives f from n.
+def _power_of_two(name: str, scale: float) -> Rule:
+    """2**(t) for t = n + f with a whole n in -126 .. 126: ex2(f) * 2**n, in one statement of assembly.
 
-    `count` is t / 252 + 1/2, limited to 0 .. 1 (a NaN gives 0).  Beyond the range of n the rest is outside of [0, 1)
-    and ex2 overflows or underflows by itself; a NaN comes through the rest.
+    It counts n in steps from -126, as x * scale / 252 + 1/2 limited to 0 .. 1 (a NaN gives 0).  Beyond the range of n
+    the rest f is outside of [0, 1) and ex2 overflows or underflows by itself; a NaN comes through the rest.
     """
-    counted = code.machine("fma.rm", [FLOAT], [count, _float(_STEPS), _float(_COUNTER)])[0]
-    whole = code.op("fadd", counted, _float(-(_COUNTER + _STEPS // 2)))
-    power = code.bitcast(code.op("shl", code.bitcast(counted, I32), constant(I32, 23)), FLOAT)
-    return code.op("fmul", code.machine("ex2", [FLOAT], [rest(whole)])[0], power)
+    numbers = {"scale": scale / _STEPS, "half": 0.5, "steps": _STEPS, "counter": _COUNTER,
+               "origin": _COUNTER + _STEPS // 2, "high": _LOG2E_HIGH, "low": _LOG2E - _LOG2E_HIGH}
+    texts = {n: f"0f{int(np.float32(v).view(np.uint32)):08X}" for n, v in numbers.items()}
+
+    def rule(code: Code, op: Op, args: Sequence[Value]) -> Value:
+        return code.machine(name, [FLOAT], args, guard=None, initial=(), groups=(), **texts)[0]
+
+    return rule
 
 
 def _float(value: float) -> Value:
     """The float nearest to `value`."""
     return constant(FLOAT, float(np.float32(value)))
-
-
-def _exp(code: Code, op: Op, args: Sequence[Value]) -> Value:
-    (x,) = args
-    count = code.machine("fma.sat", [FLOAT], [x, _float(_LOG2E / _STEPS), _float(0.5)])[0]
-
-    def rest(whole: Value) -> Value:
-        high = code.fma(x, _float(_LOG2E_HIGH), code.fneg(whole))
-        return code.fma(x, _float(_LOG2E - _LOG2E_HIGH), high)
-
-    return _power_of_two(code, count, rest)
-
-
-def _exp2(code: Code, op: Op, args: Sequence[Value]) -> Value:
-    (x,) = args
-    count = code.machine("fma.sat", [FLOAT], [x, _float(1 / _STEPS), _float(0.5)])[0]
-    return _power_of_two(code, count, lambda whole: code.op("fsub", x, whole))
 
 
 def _extremum(code: Code, op: Op, args: Sequence[Value]) -> Value:
@@ -95,23 +82,15 @@ _FAR = 2.0**64      # where an extreme divisor is scaled to be one, it is by as 
 def quotients(code: Code, dividends: Sequence[Value], divisor: Value) -> list[Value]:
     """x / divisor for each x, in f32, within 2 ulp: x * (1 / divisor).
 
-    A divisor beyond 2**126, or below 2**-126, has no normal reciprocal: it takes a branch of its own.
+    A divisor beyond 2**126, or below 2**-126, has no normal reciprocal: it is (x * (1 / (divisor * s))) * s for a power
+    of two s, and the threads in which it is not skip the second product.
     """
     size = code.unary_intrinsic("fabs", divisor)
     usual = code.op("and", code.fcmp("oge", size, _float(2.0**-126)), code.fcmp("ole", size, _float(2.0**126)))
-
-    def directly() -> list[Value]:
-        inverse = _reciprocal(code, divisor)
-        return [code.op("fmul", x, inverse) for x in dividends]
-
-    return list(code.branch(usual, directly, lambda: _scaled_quotients(code, dividends, divisor, size)))
-
-
-def _scaled_quotients(code: Code, dividends: Sequence[Value], divisor: Value, size: Value) -> list[Value]:
-    """(x * (1 / (divisor * s))) * s for a power of two s."""
-    scale = code.select(code.fcmp("ogt", size, _float(1.0)), _float(1 / _FAR), _float(_FAR))
+    far = code.select(code.fcmp("ogt", size, _float(1.0)), _float(1 / _FAR), _float(_FAR))
+    scale, extreme = code.select(usual, _float(1.0), far), code.not_(usual)
     inverse = _reciprocal(code, code.op("fmul", divisor, scale))
-    return [code.op("fmul", code.op("fmul", x, inverse), scale) for x in dividends]
+    return [code.machine("scaled", [FLOAT], [x, inverse, extreme, scale])[0] for x in dividends]
 
 
 def _reciprocal(code: Code, x: Value) -> Value:
@@ -147,7 +126,10 @@ def _convert(code: Code, op: Op, args: Sequence[Value]) -> Value:
             return _to_eight_bits(code, convert.widen(code, args[0], source), target)
         if source.bits == 8 and target.bits < 64:
             return convert.convert_float(code, _from_eight_bits(code, args[0], source), F16, target)
-    return rule_of(op)(code, op, args)
+    result = rule_of(op)(code, op, args)
+    if source == F32 and target in (BF16, F16) and not toward_zero:
+        code.note_rounded(result, args[0])
+    return result
 
 
 def _to_eight_bits(code: Code, x: Value, target: Scalar) -> Value:
@@ -162,7 +144,8 @@ def _from_eight_bits(code: Code, x: Value, source: Scalar) -> Value:
 
 
 RULES: Mapping[str, Rule] = {
-    "exp": _single(_exp), "exp2": _single(_exp2), "div_f": _instruction("div.full"), "sqrt": _instruction("sqrt"),
-    "rsqrt": _instruction("rsqrt"), **dict.fromkeys(("max_f", "min_f", "max_nan_f", "min_nan_f"), _extremum),
+    "exp": _single(_power_of_two("exp", _LOG2E)), "exp2": _single(_power_of_two("exp2", 1.0)),
+    "div_f": _instruction("div.full"), "sqrt": _instruction("sqrt"), "rsqrt": _instruction("rsqrt"),
+    **dict.fromkeys(("max_f", "min_f", "max_nan_f", "min_nan_f"), _extremum),
     **dict.fromkeys(("div_s", "div_u", "rem_s", "rem_u"), _divide), "fp_trunc": _convert, "fp_ext": _convert,
 }

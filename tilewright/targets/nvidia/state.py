@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from tilewright.analysis.alias import Alias
 from tilewright.analysis.axis import Axis
 from tilewright.computed import computed
-from tilewright.diagnostics import Location
 from tilewright.ir.layout_rules import layout_of
 from tilewright.ir.node import Block, Module, Op, Value
 from tilewright.ir.types import Tile
@@ -27,12 +26,13 @@ from tilewright.targets.llvm.types import I32, I64, constant, integer_value
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia.emit.code import Code
 from tilewright.targets.nvidia.indices import index_values
-from tilewright.targets.nvidia.shared import SharedMemory, alignment_of
+from tilewright.targets.nvidia.lazy import Lazy, Picked, registers_of
+from tilewright.targets.nvidia.shared import SharedMemory, alignment
 
 if TYPE_CHECKING:
     from tilewright.targets.nvidia.capability import Capability
 
-Registers = tuple[LlvmValue, ...]
+Registers = Sequence[LlvmValue]
 
 
 @dataclass(slots=True)
@@ -43,16 +43,10 @@ class Messages:
     prints: list[Mapping[str, Any]] = field(default_factory=list)
 
 
-def location_record(loc: Location | None) -> Mapping[str, Any] | None:
-    """A location as plain data, for the metadata."""
-    if loc is None:
-        return None
-    return {"file": loc.file, "line": loc.line, "column": loc.column, "end_line": loc.end_line,
-            "end_column": loc.end_column, "function": loc.function, "caller": location_record(loc.caller)}
-
-
 # ops of some 25 instructions each: a second time they would cost more than the register in which the first result waits
 _COSTLY = frozenset({"div_s", "div_u", "rem_s", "rem_u"})
+# ops of which more is known if what they take is not negative
+_SIGN_MATTERS = frozenset({"div_s", "div_u", "rem_s", "rem_u", "shr_u", "ext_u", "min_u", "max_u"})
 # ops on tiles that only name registers, or make them of nothing
 _FRESH = frozenset({"iota", "splat", "expand_dims", "broadcast", "permute", "hint"})
 
@@ -65,14 +59,16 @@ class Kernel:
         self.code = code
         self.capability = capability
         self.axis = Axis(module)
-        self.likely_axis = Axis(module, ranges=self.axis.ranges, optimistic=True)
         self.alias = Alias(module)
         self.indices = index_values(module)
         self.branches = any(op.name in ("for", "while", "if") for op in ops_in(module.entry.body))
+        self.divides = any(op.name in _SIGN_MATTERS for op in ops_in(module.entry.body))
         self.written: frozenset[Value] = frozenset()
+        self.ahead = _loaded_ahead(module.entry.body)
         self.uses: Mapping[Value, int] | None = None
         self.messages = Messages()
-        self.shared = SharedMemory(code, max(map(alignment_of, ops_in(module.entry.body)), default=1))
+        self.shared = SharedMemory(code, alignment(max(
+            (int(op.attrs.get("swizzle", 0)) for op in ops_in(module.entry.body)), default=0)))
         self.lines: LineTable | None = None     # of the user's source
         self.whole_words = False        # some access takes the aligned word of 32 bits around its element
         self.run_block: Callable[[Block], None]
@@ -83,11 +79,16 @@ class Kernel:
         self.formats: dict[str, int] = {}      # of `device_print`
         self.hidden_parameters: list[str] = []
         self.tensor_maps: list[Mapping[str, Any]] = []      # parameters behind those, as `tensor_maps` describes them
-        self.mbarrier: LlvmValue | None = None      # at which blocks of arrays arrive (`boxes`)
-        self.phase: LlvmValue | None = None         # its phase here, 0 or 1; a value that goes round loops
         self._values: dict[Value, Registers] = {}
         self._wide: dict[Value, Registers] = {}
         self._later: dict[Value, tuple[Callable[[], Registers], object]] = {}
+        self._again: dict[Value, Callable[[], Registers]] = {}
+        self._made: list[Value] = []        # of those, what the op at hand has asked for
+
+    @computed
+    def likely_axis(self) -> Axis:
+        """What is likely to be so."""
+        return Axis(self.module, ranges=self.axis.ranges, optimistic=True)
 
     @computed
     def signed_axis(self) -> Axis:
@@ -97,12 +98,16 @@ class Kernel:
     # -- values
 
     def bind(self, value: Value, registers: Sequence[LlvmValue]) -> None:
-        self._values[value] = tuple(registers)
+        self._values[value] = registers if isinstance(registers, (Lazy, Picked)) else tuple(registers)
 
     def registers(self, value: Value) -> Registers:
         """One LLVM value for each register of a tile; of a scalar the one that it is."""
         if value not in self._values:
-            self._values[value] = self._later[value][0]()
+            if value in self._again:
+                self._made.append(value)
+                self._values[value] = self._again[value]()
+            else:
+                self._values[value] = self._later[value][0]()
         return self._values[value]
 
     def bind_later(self, value: Value, make: Callable[[], Registers], source: object) -> None:
@@ -114,17 +119,39 @@ class Kernel:
         """Where a value's registers come from, if they are still to be made; else None."""
         return None if value in self._values or value not in self._later else self._later[value][1]
 
+    def bind_again(self, value: Value, make: Callable[[], Registers]) -> None:
+        """`make` gives the registers of `value` to each op that takes them, so that none holds them in between."""
+        self._again[value] = make
+        self._values.pop(value, None)
+
+    @contextmanager
+    def one_op(self, operands: Sequence[Value]) -> Iterator[None]:
+        """Inside, an op on `operands` is lowered: what is made for it is there in all of its blocks, and then gone."""
+        before = len(self._made)
+        for value in operands:
+            if value in self._again:
+                self.registers(value)
+        try:
+            yield
+        finally:
+            for value in self._made[before:]:
+                self._values.pop(value, None)
+            del self._made[before:]
+
     def scalar(self, value: Value) -> LlvmValue:
         (only,) = self._values[value]
         return only
 
     def bind_wide(self, value: Value, registers: Sequence[LlvmValue]) -> None:
-        self._wide[value] = tuple(registers)
+        self._wide[value] = registers if isinstance(registers, (Lazy, Picked)) else tuple(registers)
 
     def wide(self, value: Value) -> Registers:
         """An integer in 64 bits: computed so if it is an index, else extended."""
         known = self._wide.get(value)
-        return tuple(self.code.to_i64(v) for v in self._values[value]) if known is None else known
+        if known is None:
+            narrow = self.registers(value)
+            return registers_of(self.code, len(narrow), lambda r: self.code.to_i64(narrow[r]))
+        return known
 
     def extended_constant(self, value: Value) -> Registers:
         """A 32-bit integer constant as one of 64 bits."""
@@ -204,6 +231,21 @@ def inside(kernel: Kernel, t: Tile, layout: Layout, register: int) -> LlvmValue 
             place = code.index(bound.coordinate, register)
             flag = code.both(flag, code.icmp("ult", place, constant(I32, bound.limit)))
     return True if flag is None else flag
+
+
+def _loaded_ahead(body: Block) -> frozenset[Op]:
+    """The loads of what the next iteration of a loop needs: they are made early for a reason."""
+    ends = [op.regions[0].terminator for op in ops_in(body) if op.name == "for"]
+    ops = defining_ops(body) if ends else {}
+    found: set[Op] = set()
+    work = [v for end in ends for v in end.operands]
+    while work:
+        op = ops.get(work.pop())
+        if op is not None and op.name == "if":
+            work += op.regions[0].terminator.operands
+        elif op is not None and op.name == "load":
+            found.add(op)
+    return frozenset(found)
 
 
 def _restore(bindings: dict[Value, Registers], value: Value, registers: Registers | None) -> None:

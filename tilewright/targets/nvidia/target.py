@@ -14,7 +14,9 @@ Before: tile IR fresh from the frontend.  After: a `CodeObject` for one compute 
                          (a device address), an i1 one byte, bf16 and fp8 their bits
         hidden           what follows the parameters, by name, 8 bytes each.  "status": address of 4 zeroed 64-bit
                          words that host and device see; a failed assertion puts its number, counted from 1, into word
-                         0 and its program's index along x, y, z into words 1 to 3, and the program ends
+                         0 and its program's index along x, y, z into words 1 to 3, and the program ends.
+                         "programs": the number of programs along x; the grid then has as many blocks as the GPU runs
+                         at once, if that is less, and each block runs several programs
         tensor_maps      behind these, a CUtensorMap of 128 bytes each: how it is computed from the parameters
                          (`tensor_maps.resolved`)
         plain            if there are maps, what `without_maps` needs
@@ -41,7 +43,7 @@ from tilewright.ir.node import Module
 from tilewright.language.options import Options
 from tilewright.locks import NO_FORK
 from tilewright.targets.base import CodeObject, LoadedKernel, MemoryCopy, Target
-from tilewright.targets.llvm.machine import ASSEMBLY, CUBIN, Assembler, Compiler, Machine, Request
+from tilewright.targets.llvm.machine import ASSEMBLY, CUBIN, Assembler, Compiler, Machine, Request, compile_children
 from tilewright.targets.nvidia.capability import Capability, capability
 
 if TYPE_CHECKING:
@@ -66,8 +68,8 @@ def _plain(module: Module, options: Options, generated: Generated) -> Mapping[st
     with NO_FORK:
         from tilewright.ir.text import print_module
         from tilewright.passes import FORGET_BOXES
-    names = ("num_warps", "num_stages", "maxnreg", "line_info")
-    return {"plain": {"module": print_module(FORGET_BOXES.run(module), locations=True),
+    names = ("num_warps", "num_stages", "maxnreg")
+    return {"plain": {"module": print_module(FORGET_BOXES.run(module)),
                       "options": {name: getattr(options, name) for name in names}}}
 
 
@@ -106,11 +108,7 @@ class NvidiaTarget(Target):
 
     @computed
     def _compiler(self) -> Compiler:
-        if self._given_compiler is not None:
-            return self._given_compiler
-        with NO_FORK:
-            from tilewright.targets.llvm.client import CHILDREN
-        return CHILDREN
+        return compile_children() if self._given_compiler is None else self._given_compiler
 
     @property
     def machine(self) -> Machine:
@@ -147,17 +145,20 @@ class NvidiaTarget(Target):
         """`module`, on which `passes` have run, with layouts and barriers, and as many stages as have buffers."""
         return self._fitting(module, options, lambda staged: 0)[0]
 
-    def _fitting(self, module: Module, options: Options,
-                 shared_bytes: Callable[[Module], int]) -> tuple[Module, int]:
+    def _fitting(self, module: Module, options: Options, shared_bytes: Callable[[Module], int],
+                 may_persist: bool = True) -> tuple[Module, int]:
         """The same with as many stages as fit, and what is left of `num_stages`; `shared_bytes` says what all of a
         module takes."""
         with NO_FORK:
             from tilewright.targets.nvidia.passes.boxes import copy_boxes
             from tilewright.targets.nvidia.passes.lay_out import lay_out
             from tilewright.targets.nvidia.passes.order import order
+            from tilewright.targets.nvidia.passes.persist import persist
             from tilewright.targets.nvidia.passes.pipeline import most_stages, pipeline
             from tilewright.targets.nvidia.resources import buffer_bytes_of, stages_that_fit
         laid_out = lay_out(module, options.num_warps, self.capability)
+        if may_persist and options.maxnreg is None:
+            laid_out = persist(laid_out, options.num_warps)
         found: dict[int, Module] = {}
 
         def needs(stages: int) -> Iterator[int]:
@@ -172,36 +173,50 @@ class NvidiaTarget(Target):
 
     def compile(self, module: Module, options: Options) -> CodeObject:
         with NO_FORK:
-            from tilewright.ir.text import print_module
-            from tilewright.targets.nvidia.generate import generate
+            from tilewright.targets.nvidia.passes.persist import FEW_BYTES
             from tilewright.targets.nvidia.resources import check_options
         check_options(options)
+        code = self._compiled(module, options, may_persist=True)
+        if "programs" in code.metadata["hidden"] and code.metadata.get("spill_bytes", 0) > FEW_BYTES:
+            return self._compiled(module, options, may_persist=False)    # the tiles of two programs are too many
+        return code
+
+    def _compiled(self, module: Module, options: Options, may_persist: bool) -> CodeObject:
+        with NO_FORK:
+            from tilewright.ir.text import print_module
+            from tilewright.targets.nvidia.generate import generate
         made: list[Generated] = []
 
         def shared_bytes(staged: Module) -> int:
             made.append(generate(staged, self.capability, options.num_warps, options.line_info, options.maxnreg))
             return int(made[-1].metadata["shared"])
 
-        laid_out, num_stages = self._fitting(module, options, shared_bytes)
+        laid_out, num_stages = self._fitting(module, options, shared_bytes, may_persist)
         generated = made[-1]        # what fits is asked about last
-        binary, ptx, facts = self._made(generated.text, module.entry_name, options)
+        binary, ptx, facts = self._made(generated.text, generated.programs, module.entry_name, options)
         texts = {"laid-out": print_module(laid_out), "llir": generated.text, "ptx": ptx}
         metadata = {**generated.metadata, "num_stages": num_stages, **facts, **_plain(module, options, generated)}
         return CodeObject(self.name, module.entry_name, binary, texts, metadata)
 
     def without_maps(self, code: CodeObject) -> CodeObject:
-        """The same kernel for launches in which some array has no tensor map: its threads move every block."""
+        """The same kernel for launches in which some array has no tensor map: its threads move every block.
+
+        The places in the user's source are those of `code`, which move with it; there is no line table.
+        """
         with NO_FORK:
             from tilewright.ir.parse import parse_module
         plain = code.metadata["plain"]
         made = self.compile(parse_module(plain["module"]), Options(**plain["options"]))
-        return replace(made, metadata={**code.metadata, "plain": {}, **made.metadata})
+        messages = {name: code.metadata[name] for name in ("asserts", "prints")}
+        return replace(made, metadata={**code.metadata, "plain": {}, **made.metadata, **messages})
 
-    def _made(self, text: str, name: str, options: Options) -> tuple[bytes, str, dict[str, Any]]:
-        """The binary, the PTX, and what is said of them."""
+    def _made(self, text: str, programs: Sequence[int], name: str,
+              options: Options) -> tuple[bytes, str, dict[str, Any]]:
+        """The binary, the PTX, and what is said of them; for the first number of programs on an SM that leaves each
+        thread registers enough, or the last."""
         with NO_FORK:
             from tilewright.targets.nvidia.assemble import read_log
-            from tilewright.targets.nvidia.emit.code import without_limit
+            from tilewright.targets.nvidia.emit.code import with_programs
             from tilewright.targets.nvidia.pressure import most_registers
         output = ASSEMBLY if self.assembler is None else CUBIN
         assembler = replace(self.assembler or Assembler(), options=("-lineinfo",) if options.line_info else ())
@@ -212,9 +227,10 @@ class NvidiaTarget(Target):
         cubin, log, tool = made
         report = read_log(log.decode())
         held_short = report.spill_bytes and report.registers < most_registers(options.num_warps)
-        freer = without_limit(text) if held_short else text
-        if freer != text:       # the estimate was too low: registers matter more than programs on the SM
-            return self._made(freer, name, options)
+        if held_short and len(programs) > 1:    # registers matter more than programs on the SM
+            freer = with_programs(text, programs[1])
+            if freer != text:
+                return self._made(freer, programs[1:], name, options)
         return cubin, ptx.decode(), {
             "binary": "cubin", "registers": report.registers, "spill_bytes": report.spill_bytes,
             "local_bytes": report.stack_bytes,

@@ -20,6 +20,7 @@ from tilewright.ir.node import Function, Op, Value
 from tilewright.ir.types import I1, Scalar, Tile, Type, element_of
 
 MOST_DIMENSIONS, MOST_IN_BOX = 5, 256
+MAP_BYTES = 128             # as a parameter
 ALIGNMENT = 16              # bytes, of addresses, strides, and rows of a box
 _MOST_SIZE, _MOST_STRIDE = (1 << 31) - MOST_IN_BOX, 1 << 40     # coordinates are signed, and go that far beyond the end
 _FLOATS: Mapping[str, str] = {"f16": "FLOAT16", "bf16": "BFLOAT16", "f32": "FLOAT32", "f64": "FLOAT64"}

@@ -9,7 +9,7 @@ import pytest
 
 from tilewright.runtime import knobs
 from tilewright.runtime.devices import DEVICES
-from tilewright.targets.nvidia.driver.launch_code import DRIVER_SYMBOLS, KEY, Record, text
+from tilewright.targets.nvidia.driver.launch_code import DRIVER_SYMBOLS, FILL, KEY, Record, blocks_along_x, text
 
 P, I = ctypes.c_void_p, ctypes.c_uint32
 TYPES = {"cuCtxGetCurrent": (P,), "cuCtxPushCurrent_v2": (P,), "cuCtxPopCurrent_v2": (P,),
@@ -23,6 +23,8 @@ class Driver:
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
         self.result = 0
+        self.maps: list[Any] = []
+        self.first_map = 3
         assert set(TYPES) == set(DRIVER_SYMBOLS)
         self.callbacks = {name: ctypes.CFUNCTYPE(ctypes.c_int32, *types)(getattr(self, name))
                           for name, types in TYPES.items()}
@@ -40,8 +42,9 @@ class Driver:
         return 0
 
     def cuLaunchKernel(self, *args: Any) -> int:
-        values = (P * 3).from_address(args[9])
-        self.calls.append((*args[:9], [ctypes.c_uint64.from_address(v or 0).value for v in values], args[10]))
+        values = (P * 6).from_address(args[9])
+        self.calls.append((*args[:9], [ctypes.c_uint64.from_address(v or 0).value for v in values[:3]], args[10]))
+        self.maps = values[self.first_map:self.first_map + 2]
         return self.result
 
 
@@ -60,15 +63,21 @@ def launch(driver: Driver) -> Any:
     return ctypes.PYFUNCTYPE(ctypes.c_int64, P, P, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, P)(address)
 
 
-def run(launch: Any, context: int = CURRENT, stream: object = None, device: int = 3) -> tuple[int, int]:
-    """The result of a launch with three parameters, and what it left in the frame."""
+def run(launch: Any, context: int = CURRENT, stream: object = None, device: int = 3, params: int = 3,
+        blocks: int = 0, grid: tuple[int, int, int] = (10, 20, 30), fill: Any = None,
+        table: Any = None) -> tuple[int, int]:
+    """The result of a launch, and what it left in the frame."""
     words = (ctypes.c_uint64 * (Record.SIZE // 8))()
     for offset, value in ((Record.FUNCTION, 0x77), (Record.CONTEXT, context),
                           (Record.STREAM, 0 if stream is None else id(stream)), (Record.DEVICE, id(device)),
-                          (Record.PARAMS, 3), (Record.THREADS, 128), (Record.SHARED, 4096)):
+                          (Record.PARAMS, params), (Record.THREADS, 128), (Record.SHARED, 4096),
+                          (Record.BLOCKS, blocks),
+                          (Record.FILL, 0 if fill is None else ctypes.cast(fill, P).value or 0),
+                          (Record.MAPS, 0 if fill is None else 2), (Record.FIRST_MAP, params + bool(blocks)),
+                          (Record.TABLE, 0 if table is None else ctypes.addressof(table))):
         words[offset // 8] = value
     slots, frame = (ctypes.c_uint64 * 5)(2**63 + 5, 6, 7, 8, 9), (ctypes.c_uint64 * 32)()
-    code = launch(ctypes.addressof(words), ctypes.addressof(slots), 10, 20, 30, ctypes.addressof(frame))
+    code = launch(ctypes.addressof(words), ctypes.addressof(slots), *grid, ctypes.addressof(frame))
     return code, frame[0]
 
 
@@ -76,6 +85,20 @@ def test_everything_reaches_the_driver(driver: Driver, launch: Any) -> None:
     driver.calls.clear()
     assert run(launch) == (0, 0)
     assert driver.calls == [(0x77, 10, 20, 30, 128, 1, 1, 4096, None, [2**63 + 5, 6, 7], None)]
+
+
+@pytest.mark.parametrize("grid", [(4096, 1, 1), (100, 1, 1), (133, 2, 1), (1000, 20, 30), (7, 0, 1), (0, 1, 1)])
+def test_blocks_of_several_programs(driver: Driver, launch: Any, grid: tuple[int, int, int]) -> None:
+    """132 at once; the kernel has two parameters and the number of programs."""
+    driver.calls.clear()
+    assert run(launch, params=2, blocks=132, grid=grid) == (0, 0)
+    ((_, x, y, z, *_, values, _),) = driver.calls
+    assert (x, y, z) == (blocks_along_x(132, grid), *grid[1:]) and values == [2**63 + 5, 6, grid[0]]
+
+
+def test_numbers_of_blocks() -> None:
+    found = [blocks_along_x(132, grid) for grid in ((4096, 1, 1), (100, 1, 1), (133, 2, 1), (1000, 20, 30), (9, 0, 1))]
+    assert found == [132, 100, 66, 1, 9] and blocks_along_x(0, (4096, 1, 1)) == 4096
 
 
 def test_the_stream_is_asked_for(driver: Driver, launch: Any) -> None:
@@ -105,3 +128,29 @@ def test_a_stream_function_that_raises(driver: Driver, launch: Any) -> None:
     with pytest.raises(TypeError, match="has no len"):
         run(launch, stream=len)
     assert driver.calls == []
+
+
+def test_maps_follow_the_parameters_and_are_asked_for_once(driver: Driver, launch: Any) -> None:
+    driver.calls.clear()
+    table, asked = (ctypes.c_uint64 * 5)(), []
+
+    def put(slots: int, x: int, y: int, z: int) -> int:
+        asked.append((x, y, z))
+        table[:] = (*(ctypes.c_uint64 * 3).from_address(slots), 0xA0, 0xB0)
+        return 1
+
+    fill = FILL(put)
+    for _ in range(2):
+        assert run(launch, fill=fill, table=table) == (0, 0)
+        assert driver.maps == [0xA0, 0xB0] and driver.calls[-1][-2] == [2**63 + 5, 6, 7]
+    assert asked == [(10, 20, 30)]
+    table[1] += 1
+    assert run(launch, fill=fill, table=table) == (0, 0) and len(asked) == 2
+
+
+@pytest.mark.parametrize("answer", [0, -1])
+def test_a_launch_without_maps_is_done_elsewhere(driver: Driver, launch: Any, answer: int) -> None:
+    driver.calls.clear()
+    fill = FILL(lambda *_: answer)
+    assert run(launch, context=OTHER, fill=fill, table=(ctypes.c_uint64 * 5)()) == (answer, 0)
+    assert [c[0] for c in driver.calls] == ["push", "pop"]

@@ -7,10 +7,8 @@ from tilewright import *
 from tilewright.runtime.knobs import read as _read_knob
 
 del knobs, language, testing        # modules: those of this tree take their place
-from tilewright.compat.refusals import refused_in
 from tilewright.compiler import compile
 from tilewright.runtime.sizes import must_use_result
 from triton import _C, _utils, backends, compiler, errors, knobs, language, runtime, testing, tools
 
 __version__ = _read_knob("version")
-__getattr__ = refused_in(__name__)

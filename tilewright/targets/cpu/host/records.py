@@ -70,8 +70,8 @@ class Kernel:
 
     LAUNCH, ENTRY, SCRATCH, FLAGS, COST, CALLS, POOL, PRINT = 0, 8, 16, 24, 32, 40, 48, 56
     CODE, CODE_SIZE = 64, 72        # the bytes that its code takes
-    RATIO, TRIAL = 80, 88           # what locks cost, and launches until that is tried again (`trial_code`)
-    SIZE = 96
+    RATIO, TRIAL, ALONE = 80, 88, 96    # what locks cost, launches until that is tried again, the cost without
+    SIZE = 104
 
 
 class Guard:

@@ -13,10 +13,10 @@ from typing import Any
 from tilewright.diagnostics import (
     BadAccess,
     KernelAssertionError,
-    Location,
     MemoryFaultError,
     OutOfBoundsError,
     TritonError,
+    recorded_location,
     render,
 )
 from tilewright.targets.cpu.host.printing import PrintSite
@@ -35,7 +35,7 @@ class Reports:
         self._asserts: Sequence[Mapping[str, Any]] = metadata.get("asserts", ())
         self._accesses: Sequence[Mapping[str, Any]] = metadata.get("accesses", ())
         self._slots = int(metadata.get("slots", 0))
-        self._location = _location(metadata.get("location"))
+        self._location = recorded_location(metadata.get("location"))
         self._loops: Sequence[Any] = metadata.get("loops", ())
         self.prints = [PrintSite(p) for p in metadata.get("prints", ())]
 
@@ -51,13 +51,13 @@ class Reports:
         record = self._accesses[number - Status.FIRST_ACCESS]
         address, low, high, pointer = (word & _MASK for word in status[Status.ADDRESS:])
         bad = BadAccess(record["access"], record["argument"], record["bytes"], address, pointer, low, high)
-        return OutOfBoundsError(bad, self._name, program(linear, grid), _location(record["location"]))
+        return OutOfBoundsError(bad, self._name, program(linear, grid), recorded_location(record["location"]))
 
     def assertion(self, number: int, linear: int, grid: Grid) -> KernelAssertionError:
         """The error of assertion `number`, which failed in the program of linear id `linear`."""
         record = self._asserts[number]
         message = f"device assertion failed in program {program(linear, grid)}: {record['message']}"
-        return KernelAssertionError(render(message, _location(record.get("location"))))
+        return KernelAssertionError(render(message, recorded_location(record.get("location"))))
 
     def timeout(self, seconds: float, loop: int, linear: int, grid: Grid) -> TimeoutError:
         """The error of a launch over its time limit, stopped in loop number `loop` (-1: in none) of a program."""
@@ -71,7 +71,8 @@ class Reports:
     def _stopped(self, message: str, loop: int, linear: int, grid: Grid) -> str:
         if loop < 0 or loop >= len(self._loops):
             return render(f"{message}; it was stopped between two programs", self._location)
-        return render(f"{message}; program {program(linear, grid)} was in this loop", _location(self._loops[loop]))
+        where = recorded_location(self._loops[loop])
+        return render(f"{message}; program {program(linear, grid)} was in this loop", where)
 
 
 class Printer:
@@ -98,8 +99,3 @@ class Printer:
 def program(linear: int, grid: Grid) -> Grid:
     """(x, y, z) of a linear program id; x runs fastest."""
     return linear % grid[0], linear // grid[0] % grid[1], linear // (grid[0] * grid[1])
-
-
-def _location(record: Any) -> Location | None:
-    """A location from metadata: the fields of `Location` by name, or None."""
-    return Location(**{**record, "caller": _location(record.get("caller"))}) if record else None

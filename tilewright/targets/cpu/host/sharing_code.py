@@ -18,8 +18,8 @@ from tilewright.targets.cpu.host.native import Jump, Native, NativeModule, Varia
 from tilewright.targets.cpu.host.records import Cancel, Flags, Frame, Kernel, Pool
 from tilewright.targets.llvm.types import I1, I32, I64, PTR, Value, constant
 
-MOST_EACH, FEWEST_EACH = 16, 4  # chunks a participant's range is cut into: fewer if they would be short
-CHUNK_NS = 10_000               # short; each costs 0.1 to 0.2 us
+MOST_EACH, FEWEST_EACH = 64, 4  # chunks a participant's range is cut into: as many as take `CHUNK_NS`, between these
+CHUNK_NS = 20_000               # a chunk costs 0.1 to 0.2 us, and who is done first waits for half of one
 MOST_CHUNKS = 0xFFFF            # what a range's head and tail can count
 HELP_NS = 4_000                 # work that a further participant is asked for
 WAIT_NS = 5_000_000             # how long a caller sleeps at once while it waits for workers

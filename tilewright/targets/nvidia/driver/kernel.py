@@ -18,14 +18,22 @@ from tilewright.diagnostics import OutOfResources
 from tilewright.targets.base import CodeObject, LoadedKernel, NativeCode
 from tilewright.targets.nvidia.driver.cuda import CUDA, CudaError
 from tilewright.targets.nvidia.driver.device import Device
-from tilewright.targets.nvidia.driver.launch_code import DRIVER_SYMBOLS, KEY, MOST_PARAMS, Record
+from tilewright.targets.nvidia.driver.launch_code import (
+    DRIVER_SYMBOLS,
+    FILL,
+    KEY,
+    MOST_PARAMS,
+    Record,
+    blocks_along_x,
+)
 from tilewright.targets.nvidia.driver.launch_code import text as launch_text
 from tilewright.targets.nvidia.driver.status import Status, raise_failures
 from tilewright.targets.nvidia.driver.stream import current_stream, raw_stream_function
-from tilewright.targets.nvidia.driver.tensor_maps import TensorMaps
+from tilewright.targets.nvidia.driver.tensor_maps import Maps, TensorMaps
 
 _FREE_SHARED = 48 << 10         # more dynamic shared memory has to be asked for: CUDA C++ Programming Guide, 7.2.3
 _MOST_ROWS = 65535              # of a grid's second and third dimension
+_NO_MAPS = Maps([], [])
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +58,18 @@ class CudaKernel(LoadedKernel):
         self.threads = int(data["threads"])
         self.shared_bytes = int(data["shared"])
         self._params = len(data["params"])      # how many of the slots are parameters of the entry
-        self._maps = TensorMaps(data["tensor_maps"]) if data["tensor_maps"] else None
+        self._count = len(data["tensor_maps"])
+        self._maps = TensorMaps(data["tensor_maps"]) if self._count else None
+        self._table = (ctypes.c_uint64 * (self._params + self._count))()    # slots and maps: `launch_code`
+        self._in_table = _NO_MAPS
+        self._error: Exception | None = None        # of `_fill_table`
         self._status = Status(code, device) if "status" in data["hidden"] else None
         with device.current():
             self._library = CUDA.call("cuLibraryLoadData", code.binary, [], [], 0, [], [], 0)
             self.kernel = CUDA.call("cuLibraryGetKernel", self._library, data["entry"].encode())
             self.function = CUDA.call("cuKernelGetFunction", self.kernel)
             self._allow_shared()
+            self._blocks = self._blocks_at_once() if "programs" in data["hidden"] else 0
 
     def _allow_shared(self) -> None:
         if self.shared_bytes <= _FREE_SHARED:
@@ -67,11 +80,15 @@ class CudaKernel(LoadedKernel):
         attribute = CUDA.api.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         CUDA.call("cuFuncSetAttribute", self.function, attribute, self.shared_bytes)
 
+    def _blocks_at_once(self) -> int:
+        """How many blocks the GPU runs at the same time."""
+        each = CUDA.call("cuOccupancyMaxActiveBlocksPerMultiprocessor", self.function, self.threads, self.shared_bytes)
+        return max(1, int(each)) * self.device.limits.multiprocessors
+
     @property
     def record(self) -> int:    # type: ignore[override]
-        """See `LoadedKernel`; kernels with assertions are launched by Python, which looks for failures before, those
-        with tensor maps as well, which it makes."""
-        by_python = self._status is not None or self._maps is not None or self._params > MOST_PARAMS
+        """See `LoadedKernel`; kernels with assertions are launched by Python, which looks for failures before."""
+        by_python = self._status is not None or self._params + self._count > MOST_PARAMS
         return 0 if by_python else ctypes.addressof(self._words)
 
     @computed
@@ -92,10 +109,36 @@ class CudaKernel(LoadedKernel):
                 (Record.LAUNCH, native.load("launch", KEY, launch_text, symbols)),
                 (Record.FUNCTION, int(self.function)), (Record.CONTEXT, int(self.device.context)),
                 (Record.STREAM, 0 if stream is None else id(stream)), (Record.DEVICE, id(self._kept[1])),
-                (Record.PARAMS, self._params), (Record.THREADS, self.threads), (Record.SHARED, self.shared_bytes)):
+                (Record.PARAMS, self._params), (Record.THREADS, self.threads), (Record.SHARED, self.shared_bytes),
+                (Record.BLOCKS, self._blocks), (Record.TABLE, ctypes.addressof(self._table)),
+                (Record.MAPS, self._count), (Record.FIRST_MAP, self._params + bool(self._blocks)),
+                (Record.FILL, 0 if self._maps is None else ctypes.cast(self._fill, ctypes.c_void_p).value or 0)):
             self._words[offset // 8] = value
 
+    @computed
+    def _fill(self) -> Any:
+        return FILL(self._fill_table)
+
+    def _fill_table(self, address: int, x: int, y: int, z: int) -> int:
+        """Called by a native launch whose slots, at `address`, are others than the table's (`launch_code.FILL`)."""
+        try:
+            slots = tuple((ctypes.c_uint64 * self._params).from_address(address))
+            assert self._maps is not None
+            maps = self._maps.of(slots)
+            if maps is None:
+                self._plain.launch((x, y, z), slots)
+                return 0
+            self._table[:] = [*slots, *maps.addresses]
+            self._in_table = maps
+            return 1
+        except Exception as error:
+            self._error = error
+            return -1
+
     def failure(self, grid: tuple[int, int, int], frame: int) -> Exception:
+        if self._error is not None:
+            error, self._error = self._error, None
+            return error
         code = ctypes.c_uint64.from_address(frame).value
         return self._wrong_grid(grid) or self._explained(CUDA.error("cuLaunchKernel", CUDA.api.CUresult(code)))
 
@@ -112,7 +155,7 @@ class CudaKernel(LoadedKernel):
         wrong = self._wrong_grid(grid)
         if wrong is not None:
             raise wrong
-        maps = [] if self._maps is None else self._maps.addresses(slots)
+        maps = _NO_MAPS if self._maps is None else self._maps.of(tuple(slots[:self._params]))
         if maps is None:
             self._plain.launch(grid, slots)
             return
@@ -120,12 +163,15 @@ class CudaKernel(LoadedKernel):
         if self._status is not None:
             raise_failures()
             words.append(self._status.address)
+        if self._blocks:
+            words.append(grid[0])       # never with the status: a kernel with assertions does not loop over programs
         values = (ctypes.c_uint64 * max(1, len(words)))(*words)
         first = ctypes.addressof(values)
-        places = [*range(first, first + 8 * len(words), 8), *maps]
+        places = [*range(first, first + 8 * len(words), 8), *maps.addresses]
         pointers = (ctypes.c_void_p * max(1, len(places)))(*places)
+        blocks = (blocks_along_x(self._blocks, grid), grid[1], grid[2])
         with self.device.current():
-            self._launch(grid, current_stream(self.device.index), ctypes.addressof(pointers))
+            self._launch(blocks, current_stream(self.device.index), ctypes.addressof(pointers))
 
     def _launch(self, grid: tuple[int, int, int], stream: int, pointers: int) -> None:
         try:

@@ -2,20 +2,25 @@
 
 `launch(record, slots, x, y, z, frame)` makes the kernel's context current where it is not, asks torch for its stream
 (`_cuda_getCurrentRawStream`, 0.1 µs), points at the slots, and calls cuLaunchKernel.  Python's lock is held.
+A kernel that loops over programs (`BLOCKS`, how many of its blocks the GPU runs at once, is not 0) gets as many
+blocks along x as there are, at most one a program, and the number of programs as a parameter behind the slots.
 The record's words are `Record`; `frame` gets the driver's error code.
+Of a kernel with tensor maps, `Record.TABLE` has the slots of its last launch and then the addresses of the maps that
+belong to them; where the slots are others now, `Record.FILL` is called, which is Python's.
 Tests: tests/targets/nvidia/driver/test_launch_code.py.
 """
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 
 from tilewright.targets.llvm.isa import Isa
 from tilewright.targets.llvm.text import FunctionWriter, ModuleWriter
-from tilewright.targets.llvm.types import I8, I32, I64, PTR, Type, Value, constant
+from tilewright.targets.llvm.types import I1, I8, I32, I64, PTR, Type, Value, constant
 
 MOST_PARAMS = 64            # what a native launcher passes at most
-KEY = "cuda launch 1"       # changes with the text, which is stored under it
+KEY = "cuda launch 2"       # changes with the text, which is stored under it
 NULL = constant(PTR, 0)
 _SYMBOLS: tuple[tuple[str, Type, tuple[Type, ...]], ...] = (
     ("cuCtxGetCurrent", I32, (PTR,)), ("cuCtxPushCurrent_v2", I32, (PTR,)), ("cuCtxPopCurrent_v2", I32, (PTR,)),
@@ -27,10 +32,17 @@ DRIVER_SYMBOLS = tuple(name for name, _, _ in _SYMBOLS if name.startswith("cu"))
 
 
 class Record:
-    """Offsets in a kernel's record.  `STREAM` is the address of torch's function or 0, `DEVICE` of its argument."""
+    """Offsets in a kernel's record.  `STREAM` is the address of torch's function or 0, `DEVICE` of its argument, `MAPS`
+    the number of tensor maps, `FILL` 0 without any."""
 
-    LAUNCH, FUNCTION, CONTEXT, STREAM, DEVICE, PARAMS, THREADS, SHARED = range(0, 64, 8)
-    SIZE = 64
+    LAUNCH, FUNCTION, CONTEXT, STREAM, DEVICE, PARAMS, THREADS, SHARED, BLOCKS, TABLE, MAPS, FIRST_MAP, FILL = range(
+        0, 104, 8)
+    SIZE = 104
+
+
+# Fill the table for the slots at an address, for a launch on the grid x, y, z: 1; 0 if the launch is done, in another
+# way; -1 for an error, which is kept.
+FILL = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 
 
 def text() -> str:
@@ -42,9 +54,11 @@ def text() -> str:
                                    ("frame", PTR)], I64)
     record, slots, x, y, z, frame = f.params
     pushed = _enter_context(f, record)
+    _have_maps(f, record, slots, (x, y, z), pushed)
     stream = _stream(f, record, pushed)
-    arguments = _arguments(f, record, slots)
-    sizes = [f.cast("trunc", v, I32) for v in (x, y, z, _word(f, record, Record.THREADS))]
+    arguments = _arguments(f, record, slots, x)
+    blocks = _blocks(f, record, x, f.op("mul", y, z))
+    sizes = [f.cast("trunc", v, I32) for v in (blocks, y, z, _word(f, record, Record.THREADS))]
     shared = f.cast("trunc", _word(f, record, Record.SHARED), I32)
     one = constant(I32, 1)
     code = _call(f, "cuLaunchKernel", (_word(f, record, Record.FUNCTION, PTR), *sizes, one, one, shared, stream,
@@ -91,6 +105,28 @@ def _leave(f: FunctionWriter, pushed: Value, result: Value) -> None:
     f.ret(result)
 
 
+def _have_maps(f: FunctionWriter, record: Value, slots: Value, grid: Sequence[Value], pushed: Value) -> None:
+    """Let the table have the maps for these slots; return if the launch has been done without."""
+    fill, table = (_word(f, record, offset, PTR) for offset in (Record.FILL, Record.TABLE))
+    compare, ask, other, go = (f.label(name) for name in ("compare", "fill", "done", "filled"))
+    f.cond_br(f.icmp("eq", fill, NULL), go, compare)
+    f.place(compare)
+
+    def equal(k: Value, carried: tuple[Value, ...]) -> tuple[Value, ...]:
+        here, there = (f.load(f.gep(p, k, I64), I64, 8) for p in (slots, table))
+        return (f.op("and", carried[0], f.icmp("eq", here, there)),)
+
+    zero, one = constant(I64, 0), constant(I64, 1)
+    (same,) = f.loop(zero, _word(f, record, Record.PARAMS), one, equal, (constant(I1, 1),))
+    f.cond_br(same, go, ask)
+    f.place(ask)
+    answer = f.emit(I64, f"call i64 {fill.name}({', '.join(map(str, (slots, *grid)))})")
+    f.cond_br(f.icmp("eq", answer, one), go, other)
+    f.place(other)
+    _leave(f, pushed, answer)
+    f.place(go)
+
+
 def _stream(f: FunctionWriter, record: Value, pushed: Value) -> Value:
     """The stream to launch on; if torch's function raises, so does the launch."""
     function = _word(f, record, Record.STREAM, PTR)
@@ -111,14 +147,43 @@ def _stream(f: FunctionWriter, record: Value, pushed: Value) -> Value:
     return f.phi(PTR, [(NULL, before), (stream, answered)])
 
 
-def _arguments(f: FunctionWriter, record: Value, slots: Value) -> Value:
-    """The addresses of the parameters' values."""
-    addresses = f.alloca(PTR, MOST_PARAMS, align=8)
+def _blocks(f: FunctionWriter, record: Value, programs: Value, others: Value) -> Value:
+    """The blocks along x: `blocks_along_x`."""
+    one = constant(I64, 1)
+    at_once = _word(f, record, Record.BLOCKS)
+    each = f.op("udiv", at_once, f.select(f.icmp("eq", others, constant(I64, 0)), one, others))
+    least = f.select(f.icmp("ult", each, one), one, each)
+    fewer = f.select(f.icmp("ult", least, programs), least, programs)
+    return f.select(f.icmp("eq", at_once, constant(I64, 0)), programs, fewer)
+
+
+def blocks_along_x(at_once: int, grid: Sequence[int]) -> int:
+    """How many blocks along x run the programs of `grid`, if the GPU runs `at_once` blocks at the same time; 0 of
+    those: a block runs one program."""
+    x, y, z = grid
+    return min(x, max(1, at_once // max(1, y * z))) if at_once else x
+
+
+def _arguments(f: FunctionWriter, record: Value, slots: Value, programs: Value) -> Value:
+    """The addresses of the parameters' values; that of the number of programs is one more than some kernels take."""
+    addresses = f.alloca(PTR, MOST_PARAMS + 1, align=8)
     zero, one = constant(I64, 0), constant(I64, 1)
 
     def address(k: Value, carried: tuple[Value, ...]) -> tuple[Value, ...]:
         f.store(f.gep(slots, k, I64), f.gep(addresses, k, PTR), 8)
         return ()
 
-    f.loop(zero, _word(f, record, Record.PARAMS), one, address, ())
+    count = _word(f, record, Record.PARAMS)
+    f.loop(zero, count, one, address, ())
+    last = f.alloca(I64, align=8)
+    f.store(programs, last, 8)
+    f.store(last, f.gep(addresses, count, PTR), 8)
+    table, first = _word(f, record, Record.TABLE, PTR), _word(f, record, Record.FIRST_MAP)
+
+    def copy(k: Value, carried: tuple[Value, ...]) -> tuple[Value, ...]:
+        given = f.load(f.gep(table, f.op("add", count, k), I64), PTR, 8)
+        f.store(given, f.gep(addresses, f.op("add", first, k), PTR), 8)
+        return ()
+
+    f.loop(zero, _word(f, record, Record.MAPS), one, copy, ())
     return addresses

@@ -16,7 +16,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.diagnostics import KernelAssertionError, Location, render
+from tilewright.diagnostics import KernelAssertionError, recorded_location, render
 from tilewright.targets.base import CodeObject
 from tilewright.targets.nvidia.driver.cuda import CUDA
 
@@ -44,7 +44,7 @@ class Status:
         ctypes.memset(self.address, 0, 8 * _WORDS)
         failed = self._asserts[number - 1]
         message = f"device assertion failed in program {tuple(program)}: {failed['message']}"
-        return KernelAssertionError(render(message, _location(failed["location"])))
+        return KernelAssertionError(render(message, recorded_location(failed["location"])))
 
 
 _KNOWN: weakref.WeakSet[Status] = weakref.WeakSet()      # of all kernels that are loaded in this process
@@ -57,11 +57,6 @@ def raise_failures() -> None:
         if failure is not None:
             raise failure
 
-
-def _location(record: Any) -> Location | None:
-    if record is None:
-        return None
-    return Location(**{**record, "caller": _location(record["caller"])})
 
 
 def _watch_torch() -> None:

@@ -7,12 +7,19 @@ Tests: tests/targets/nvidia/driver/test_tensor_maps.py.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from tilewright.targets.nvidia.driver.cuda import CUDA, CudaError
 from tilewright.targets.nvidia.tensor_maps import ALIGNMENT, Resolved, all_resolved
 
-_MOST_KEPT = 1024       # maps; with more, all are forgotten
+_MOST_KEPT = 1024       # launches; with more, all are forgotten
+
+
+class Maps(NamedTuple):
+    """Addresses of maps, and the objects that own these bytes."""
+
+    addresses: list[int]
+    owners: list[Any]
 
 
 class TensorMaps:
@@ -20,26 +27,30 @@ class TensorMaps:
 
     def __init__(self, described: Sequence[Mapping[str, Any]]) -> None:
         self._described = described
-        self._known: dict[Resolved, Any] = {}       # None: the driver refuses it
+        self._maps: dict[Resolved, Any] = {}        # None: the driver refuses it
+        self._launches: dict[tuple[int, ...], Maps | None] = {}
 
-    def addresses(self, slots: Sequence[int]) -> list[int] | None:
-        """Where the maps for a launch with these slots are, while this object lives and no other launch asks; None if
-        one of them cannot be made."""
+    def of(self, slots: tuple[int, ...]) -> Maps | None:
+        """The maps for a launch with these slots; None if one of them cannot be made."""
+        if slots not in self._launches:
+            if len(self._launches) >= _MOST_KEPT:
+                self._launches.clear()
+                self._maps.clear()
+            self._launches[slots] = self._made(slots)
+        return self._launches[slots]
+
+    def _made(self, slots: tuple[int, ...]) -> Maps | None:
         numbers = all_resolved(self._described, slots)
-        if numbers is None:
+        for n in () if numbers is None else numbers:
+            if n not in self._maps:
+                self._maps[n] = _encoded(n)
+        if numbers is None or any(self._maps[n] is None for n in numbers):
             return None
-        maps = [self._map(n) for n in numbers]
-        return None if None in maps else [int(m.getPtr()) for m in maps]
-
-    def _map(self, numbers: Resolved) -> Any:
-        if numbers not in self._known:
-            if len(self._known) >= _MOST_KEPT:
-                self._known.clear()
-            self._known[numbers] = _made(numbers)
-        return self._known[numbers]
+        maps = [self._maps[n] for n in numbers]
+        return Maps([int(m.getPtr()) for m in maps], maps)
 
 
-def _made(numbers: Resolved) -> Any:
+def _encoded(numbers: Resolved) -> Any:
     """The driver's map; None if it takes no such numbers."""
     api, rank = CUDA.api, len(numbers.sizes)
     strides = numbers.strides or (ALIGNMENT,)       # with one dimension nobody reads it, but there has to be one

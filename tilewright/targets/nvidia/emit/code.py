@@ -9,17 +9,35 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from tilewright.layout import Layout
-from tilewright.layout.linear import LANE, REGISTER, TURN, WARP
+from tilewright.layout.linear import LANE, TURN, WARP
 from tilewright.targets.llvm.text import FunctionWriter, ModuleWriter
 from tilewright.targets.llvm.types import I1, I32, I64, VOID, Type, Value, constant
 from tilewright.targets.nvidia.emit.instructions import INSTRUCTIONS
+from tilewright.targets.nvidia.emit.statements import CONSTRAINTS, assembly, result_type, statement_of
 
-_CONSTRAINTS = {"i1": "b", "i16": "h", "half": "h", "i32": "r", "float": "f", "i64": "l", "ptr": "l", "double": "d"}
 LANE_BITS = 5
 WARP_LANES = 1 << LANE_BITS
 ALL_LANES = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something may be written later: its lines, and what marked instructions there."""
+
+    lines: list[str]
+    mark: str
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Number `index`, from the low bits up, of the `count` equal parts of a word."""
+
+    word: Value
+    index: int
+    count: int
 
 
 class Code(FunctionWriter):
@@ -33,10 +51,15 @@ class Code(FunctionWriter):
         self.has_fp8 = has_fp8      # converts them in hardware
         self._threads: dict[tuple[int, ...], Value] = {}
         self._wholes: dict[tuple[Value, ...], Value] = {}
+        self._rounded: dict[Value, Value] = {}
+        self._statements: dict[tuple[object, ...], tuple[str, str]] = {}
+        self._places: dict[str, list[str]] = {}      # what is written later, by the line that stands for it
+        self._parts: dict[Value, Part] = {}
         self._turn: Value | None = None     # the number of the turn, in a loop over registers
         self._is_unrelated = False
         with self.entry():
             self.tid = self.machine("tid", [I32], [])[0]
+        self._own = self.tid, self._threads
 
     @contextmanager
     def entry(self) -> Iterator[None]:
@@ -49,6 +72,46 @@ class Code(FunctionWriter):
             yield
         finally:
             self._lines = lines
+
+    @property
+    def can_wait(self) -> bool:
+        """Whether what is written here may as well be written later (`here`): numbers of threads stay what they are."""
+        return not self._is_unrelated and self._turn is None
+
+    def here(self) -> Place:
+        """This place, for what is written later."""
+        place = Place([], self.mark)
+        name = f"; {len(self._places)}"
+        self._places[name] = place.lines
+        self._lines.append(name)
+        return place
+
+    def text(self) -> str:
+        self._stack_slots, self._lines = list(self._filled(self._stack_slots)), list(self._filled(self._lines))
+        self._places = {}
+        return super().text()
+
+    def _filled(self, lines: Sequence[str]) -> Iterator[str]:
+        """`lines` with what was written later in its places."""
+        for line in lines:
+            place = self._places.get(line)
+            if place is None:
+                yield line
+            else:
+                yield from self._filled(place)
+
+    @contextmanager
+    def at(self, place: Place) -> Iterator[None]:
+        """Instructions go to a place that is behind; their operands are made before it."""
+        kept = self._lines, self.mark, self._is_unrelated, self._turn, self.tid, self._threads
+        self._lines, self.mark = place.lines, place.mark
+        if self._is_unrelated:
+            self.tid, self._threads = self._own
+        self._is_unrelated, self._turn = False, None
+        try:
+            yield
+        finally:
+            self._lines, self.mark, self._is_unrelated, self._turn, self.tid, self._threads = kept
 
     def add_parameters(self, params: Sequence[tuple[str, Type]]) -> None:
         """More parameters behind those that are there; their values are called as they are."""
@@ -84,46 +147,34 @@ class Code(FunctionWriter):
             self.module.declare(row.intrinsic, result, [v.type for v in inputs])
             value = self.call(row.intrinsic, result, inputs)
             return [value] if outputs else []
-        assert row.text is not None
-        names = [f"${k}" for k in range(len(outputs) + len(inputs) + 1)]
-        out, given = names[:len(outputs)], names[len(outputs):]
-        listed = {f"list{k}": "{" + ", ".join(names) + "}" for k, names in enumerate((out, given[1:len(inputs)]))}
-        for k, count in enumerate(groups):
-            start = sum(groups[:k])
-            listed[f"group{k}"] = "{" + ", ".join(given[start:start + count]) + "}"
-        text = row.text.format(*given, out=_group(out), values=_group(given[1:len(inputs)]), **listed, **modifiers)
-        operands = [*inputs]
-        if guard is not None:
-            text = f"@{given[len(inputs)]} {text}"
-            operands.append(guard)
-        constraints = ["=" + _CONSTRAINTS[t.element] for t in outputs]
-        constraints += [_CONSTRAINTS[v.type.element] for v in operands]
-        if initial:
-            constraints += [str(k) for k in range(len(initial))]
-            operands += initial
-        return self._assembly(text, constraints, outputs, operands, row.pure, row.convergent)
+        operands = [*inputs, *(() if guard is None else (guard,)), *initial]
+        key = (name, *(t.element for t in outputs), "", *(v.type.element for v in inputs), guard is not None,
+               len(initial), *groups, *modifiers.values())
+        known = self._statements.get(key)
+        if known is None:
+            known = self._statements[key] = statement_of(row, outputs, [v.type for v in inputs], guard is not None,
+                                                       len(initial), groups, modifiers)
+        return self._called(known, outputs, operands)
+
+    def statement(self, text: str, outputs: Sequence[Type], inputs: Sequence[Value], convergent: bool) -> list[Value]:
+        """Assembly without effects on memory, made of rows of the table (`together`)."""
+        constraints = [*("=" + CONSTRAINTS[t.element] for t in outputs), *(CONSTRAINTS[v.type.element] for v in inputs)]
+        return self._called(assembly(text, constraints, outputs, not convergent, convergent), outputs, inputs)
 
     def user_assembly(self, text: str, constraints: str, outputs: Sequence[Type], inputs: Sequence[Value],
                       pure: bool) -> list[Value]:
         """Assembly that a user wrote; `text` is escaped already."""
-        return self._assembly(text, constraints.split(","), outputs, inputs, pure, convergent=True)
+        return self._called(assembly(text, constraints.split(","), outputs, pure, True), outputs, inputs)
 
-    def _assembly(self, text: str, constraints: list[str], outputs: Sequence[Type], operands: Sequence[Value],
-                  pure: bool, convergent: bool) -> list[Value]:
-        result = ("void" if not outputs else str(outputs[0]) if len(outputs) == 1
-                  else "{ " + ", ".join(map(str, outputs)) + " }")
-        if not pure:
-            constraints = [*constraints, "~{memory}"]
-        effects = "" if pure else "sideeffect "
-        marks = "convergent nounwind" if convergent else "nounwind"
-        call = (f'call {result} asm {effects}"{text}", "{",".join(constraints)}"'
-                f'({", ".join(map(str, operands))}) {marks}')
+    def _called(self, statement: tuple[str, str], outputs: Sequence[Type], operands: Sequence[Value]) -> list[Value]:
+        """What stands in front of the operands of a statement of assembly, and behind them."""
+        call = f"{statement[0]}{', '.join(map(str, operands))}{statement[1]}"
         if not outputs:
             self.do(call)
             return []
-        both = self.emit(Type(result), call)
         if len(outputs) == 1:
-            return [Value(outputs[0], both.name)]
+            return [self.emit(outputs[0], call)]
+        both = self.emit(result_type(outputs), call)
         return [self.emit(t, f"extractvalue {both}, {k}") for k, t in enumerate(outputs)]
 
     def barrier(self) -> None:
@@ -138,10 +189,24 @@ class Code(FunctionWriter):
     def note_whole(self, pieces: Sequence[Value], word: Value) -> None:
         """Remember that `pieces`, in this order, are all of the bits of `word`."""
         self._wholes[tuple(pieces)] = word
+        self._parts.update((piece, Part(word, k, len(pieces))) for k, piece in enumerate(pieces))
+
+    def part(self, piece: Value) -> Part | None:
+        """Which part of a word `piece` is; None if it was taken from none."""
+        return self._parts.get(piece)
 
     def whole(self, pieces: Sequence[Value]) -> Value | None:
         """The word that was taken apart into `pieces`; None if there is none."""
         return self._wholes.get(tuple(pieces))
+
+    def note_rounded(self, narrow: Value, wide: Value) -> None:
+        """Remember that a 16-bit float is the f32 `wide`, rounded to the nearest."""
+        self._rounded[narrow] = wide
+
+    def rounded(self, pieces: Sequence[Value]) -> list[Value] | None:
+        """The f32 that were rounded to `pieces`; None if some were not."""
+        found = [self._rounded[p] for p in pieces if p in self._rounded]
+        return found if len(found) == len(pieces) else None
 
     # --- threads
 
@@ -162,7 +227,7 @@ class Code(FunctionWriter):
         base, turns = self.of_thread(thread_bases), layout.bases(TURN)
         if any(turns):
             base = self.op("xor", base, self.of_turn(turns))
-        offset = layout(**{REGISTER: register})
+        offset = layout.held[register]
         if not offset:
             return base
         moved = 0
@@ -257,9 +322,9 @@ def _attributes(num_warps: int, programs: int, max_registers: int | None) -> str
     return f'nounwind "nvvm.reqntid"="{32 * num_warps}" {limit}'
 
 
-def without_limit(text: str) -> str:
-    """A kernel's text without a least number of programs that shall fit on an SM."""
-    return re.sub(r'"nvvm.minctasm"="\d+"', '"nvvm.minctasm"="1"', text)
+def with_programs(text: str, programs: int) -> str:
+    """A kernel's text with another least number of programs that shall fit on an SM."""
+    return re.sub(r'"nvvm.minctasm"="\d+"', f'"nvvm.minctasm"="{programs}"', text)
 
 
 def known_flag(value: Value) -> bool | None:
@@ -267,11 +332,6 @@ def known_flag(value: Value) -> bool | None:
     if value.type != I1 or not value.is_constant:
         return None
     return value.name == "true"
-
-
-def _group(names: Sequence[str]) -> str:
-    """Operands of a vector access in braces; a single one bare."""
-    return names[0] if len(names) == 1 else "{" + ", ".join(names) + "}" if names else ""
 
 
 def _exactly(bases: Sequence[int], count: int) -> tuple[int, ...]:

@@ -2,8 +2,9 @@
 
 A row says what an instruction is called here, the PTX opcode that it becomes, where the PTX ISA describes it, and how
 it is written: as an intrinsic of LLVM, or as a line of inline assembly.  In a line, `{out}` stands for the results,
-`{0}`, `{1}` for operands, other names for the modifiers that the caller chooses.  `pure` instructions may be moved and
-shared by LLVM; `convergent` ones may not be made dependent on more or fewer conditions.
+`{0}`, `{1}` for operands, other names for the modifiers that the caller chooses.  A line in braces is several
+instructions, which LLVM sees as one: each of its own costs it some 20 microseconds.  `pure` instructions may be moved
+and shared by LLVM; `convergent` ones may not be made dependent on more or fewer conditions.
 
 The PTX machine executes the emitted text; a test holds this table to the opcodes that it knows.
 Tests: tests/targets/nvidia/.
@@ -52,6 +53,8 @@ _ROWS = (
     Instruction("ld", "ld", "9.7.9.8 ld", text="ld{how}{space}{hints}{vector}.{kind} {out}, [{0}];"),
     Instruction("ld.nc", "ld.global.nc", "9.7.9.9 ld.global.nc",
                 text="ld.global{hints}.nc{vector}.{kind} {out}, [{0}];", pure=True),
+    Instruction("ld.nc.here", "ld.global.nc", "9.7.9.9 ld.global.nc",     # where it stands, not where it is needed
+                text="ld.global{hints}.nc{vector}.{kind} {out}, [{0}];"),
     Instruction("st", "st", "9.7.9.11 st", text="st{space}{hints}{vector}.{kind} [{0}], {values};"),
     Instruction("mma", "mma.sync", "9.7.14.5.14 mma", text="mma.sync.aligned.{shape}.row.col.{d}.{a}.{a}.{d} {list0}, "
                 "{group0}, {group1}, {group2};", pure=True, convergent=True),
@@ -82,9 +85,19 @@ _ROWS = (
                 text="cp.async.bulk.wait_group{read} 0;"),
     Instruction("fence.proxy.async", "fence.proxy.async", "9.7.13.4 fence", text="fence.proxy.async{space};"),
     Instruction("opaque", "mov", "9.7.9.1 mov", text="mov.b32 {out}, {0};"),
-    Instruction("ex2", "ex2.approx", "9.7.3.20 ex2", text="ex2.approx.ftz.f32 {out}, {0};", pure=True),
-    Instruction("fma.sat", "fma", "9.7.3.6 fma", text="fma.rn.sat.f32 {out}, {0}, {1}, {2};", pure=True),
-    Instruction("fma.rm", "fma", "9.7.3.6 fma", text="fma.rm.f32 {out}, {0}, {1}, {2};", pure=True),
+    Instruction("shuffle_xor.bits", "shfl.sync.bfly", "9.7.9.6 shfl.sync",
+                text="shfl.sync.bfly.b32 {out}, {0}, {lane}, 31, -1;", convergent=True),
+    Instruction("add_f", "add", "9.7.3.3 add", text="add.rn.f32 {out}, {0}, {1};", pure=True),
+    Instruction("exp", "ex2.approx", "9.7.3.20 ex2", pure=True, text=(
+        "{{ .reg .b32 n, f; fma.rn.sat.f32 n, {0}, {scale}, {half}; fma.rm.f32 n, n, {steps}, {counter}; "
+        "sub.rn.f32 f, {origin}, n; shl.b32 n, n, 23; fma.rn.f32 f, {0}, {high}, f; fma.rn.f32 f, {0}, {low}, f; "
+        "ex2.approx.ftz.f32 f, f; mul.rn.f32 {out}, f, n; }}")),
+    Instruction("exp2", "ex2.approx", "9.7.3.20 ex2", pure=True, text=(
+        "{{ .reg .b32 n, f; fma.rn.sat.f32 n, {0}, {scale}, {half}; fma.rm.f32 n, n, {steps}, {counter}; "
+        "sub.rn.f32 f, {origin}, n; shl.b32 n, n, 23; add.rn.f32 f, {0}, f; "
+        "ex2.approx.ftz.f32 f, f; mul.rn.f32 {out}, f, n; }}")),
+    Instruction("scaled", "mul", "9.7.3.5 mul", pure=True, text=(
+        "{{ .reg .b32 q; mul.rn.f32 q, {0}, {1}; @{2} mul.rn.f32 q, q, {3}; mov.b32 {out}, q; }}")),
     *(Instruction(name, "max" if name.startswith("max") else "min", "9.7.3.12 max", pure=True,
                   text=f"{name.removesuffix('_f').replace('_nan', '.NaN')}.f32 {{out}}, {{0}}, {{1}};")
       for name in ("max_f", "min_f", "max_nan_f", "min_nan_f")),
@@ -103,6 +116,8 @@ _ROWS = (
     *(Instruction(f"cvt.from.{name}", "cvt", "9.7.9.21 cvt", text=f"cvt.rn.f16x2.{kind}x2 {{out}}, {{0}};", pure=True)
       for name, kind in (("f8e4m3", "e4m3"), ("f8e5m2", "e5m2"))),
     Instruction("cvt.tf32", "cvt", "9.7.9.21 cvt", text="cvt.rna.tf32.f32 {out}, {0};", pure=True),
+    *(Instruction(f"cvt.{name}x2", "cvt", "9.7.9.21 cvt", text=f"cvt.rn.{name}x2.f32 {{out}}, {{0}}, {{1}};", pure=True)
+      for name in ("bf16", "f16")),
     Instruction("cvt.bf16", "cvt", "9.7.9.21 cvt", text="cvt.rn.bf16.f32 {out}, {0};", pure=True),
     Instruction("ldmatrix", "ldmatrix", "9.7.14.5.15 ldmatrix",
                 text="ldmatrix.sync.aligned.m8n8.x{count}{trans}.shared.b16 {list0}, [{0}];", convergent=True),

@@ -39,9 +39,13 @@ def vector_length(fact: AxisInfo, dim: int, size: int, bytes_per_element: int) -
     return gcd(length, power_of_two_in(size))       # so that no vector is cut by the end of the tile
 
 
-def memory_layout(pointer: Type, fact: AxisInfo, num_warps: int) -> Layout:
-    """The layout in which an access through the tile `pointer`, with facts `fact`, is best done."""
-    shape = shape_of(pointer)
-    order = order_of(fact)
-    length = vector_length(fact, order[0], shape[order[0]], element_bytes(pointer))
-    return coalesced(shape, length, num_warps, order)
+def run_of(pointer: Type, fact: AxisInfo) -> tuple[int, int]:
+    """The dimension along which an access through the tile `pointer`, with facts `fact`, takes runs; their length."""
+    dim = order_of(fact)[0]
+    return dim, vector_length(fact, dim, shape_of(pointer)[dim], element_bytes(pointer))
+
+
+def memory_layout(pointer: Type, fact: AxisInfo, num_warps: int, run: int | None = None) -> Layout:
+    """The layout in which such an access is best done; a thread takes `run` neighbours if that is given."""
+    length = run_of(pointer, fact)[1] if run is None else run
+    return coalesced(shape_of(pointer), length, num_warps, order_of(fact))

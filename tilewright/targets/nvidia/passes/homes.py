@@ -25,7 +25,8 @@ from tilewright.layout import Layout, coalesced, padded_shape, views
 from tilewright.targets.nvidia.capability import Capability
 from tilewright.targets.nvidia.mma import accumulator_layout, choose, warp_grid
 from tilewright.targets.nvidia.passes.chains import chained_dots
-from tilewright.targets.nvidia.passes.coalesce import VECTOR_BYTES, memory_layout
+from tilewright.targets.nvidia.passes.coalesce import VECTOR_BYTES, memory_layout, run_of
+from tilewright.targets.nvidia.passes.joint_runs import joint_runs
 from tilewright.targets.nvidia.passes.special import reduce_layout, scan_layout, sort_layout, split_layout
 
 ANCHORED = frozenset({"load", "store", "atomic_rmw", "atomic_cas"})
@@ -54,6 +55,8 @@ class Homes:
         self.home: dict[Value, Layout] = {}
         self.flexible: set[Value] = set()
         self._find_flexible(self._body)
+        self._runs = joint_runs(self._body, self.flexible, lambda load: run_of(
+            load.operands[0].type, self._likely.fact(load.operands[0])))
         self._settle()
 
     # -- what others ask
@@ -79,7 +82,7 @@ class Homes:
         """The layout in which a memory access on tiles runs."""
         pointer = op.operands[0]
         axis = self._likely if op.name in _TESTED else self._axis
-        return memory_layout(pointer.type, axis.fact(pointer), self.num_warps)
+        return memory_layout(pointer.type, axis.fact(pointer), self.num_warps, self._runs.get(op))
 
     def op_layout(self, op: Op) -> Layout:
         """The layout that `scan`, `sort`, `split`, `reduce` and `map` ask of their tile operands."""

@@ -23,14 +23,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tilewright.analysis.alias import Alias
+from tilewright.analysis.alias import Alias, written_bases
 from tilewright.analysis.axis import Axis
 from tilewright.analysis.effects import is_volatile
 from tilewright.analysis.uniform import Uniform
 from tilewright.ir.build import Builder
 from tilewright.ir.layout_rules import layout_of
 from tilewright.ir.node import Block, Module, Op, Value
-from tilewright.ir.ops.table import Effect
 from tilewright.ir.types import I32, Tile, Type, element_of, shape_of
 from tilewright.ir.walk import defining_ops, ops_in, uses
 from tilewright.layout import padded_shape, views
@@ -78,7 +77,7 @@ class _Pipeliner:
         body = module.entry.body
         self._uses, self._ops, self._uniform = uses(body), defining_ops(body), Uniform.of(body)
         self._alias, self._axis = Alias(module), Axis(module, optimistic=True)
-        self._written = _written(module, self._alias)
+        self._written = written_bases(module, self._alias)
 
     def block(self, block: Block) -> Block:
         ops: list[Op] = []
@@ -158,18 +157,6 @@ class _Pipeliner:
     def _is_arithmetic(self, load: Op, body: Block) -> bool:
         """Whether the load's address and mask depend on the loop by pure ops alone."""
         return all(op.row.is_pure and not op.regions for op in _slice(load, body, self._ops))
-
-
-def _written(module: Module, alias: Alias) -> frozenset[Value]:
-    """The parameters through which the kernel may write."""
-    found: set[Value] = set()
-    for op in ops_in(module.entry.body):
-        if op.row.effects & Effect.WRITES:
-            bases = alias.bases(op.operands[0])
-            if bases is None:
-                return frozenset(module.entry.params)
-            found |= bases
-    return frozenset(found)
 
 
 def _slice(load: Op, body: Block, ops: Mapping[Value, Op]) -> list[Op]:

@@ -1,5 +1,3 @@
-"""`triton.runtime._async_compile`: refused, see tilewright.compat.refusals."""
+"""`triton.runtime._async_compile`."""
 
-from tilewright.compat.refusals import refused_in
-
-__getattr__ = refused_in(__name__)
+from tilewright.runtime.async_compile import AsyncCompileMode, FutureKernel, active_mode
