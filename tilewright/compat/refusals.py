@@ -70,7 +70,6 @@ _LISTS: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType({
     "triton.backends.nvidia.driver": (
         ("CudaLauncher CudaUtils ty_to_cpp", _NATIVE),
         ("libcuda_dirs", "the driver's library is found as the dynamic linker finds it"),),
-    "triton.tools": (("LinearLayout", "layouts are made by functions of their own here: tilewright.layout"),),
     "triton.tools.build_extern": (("*", "it writes bindings of GPU libraries; tl.extra.libdevice has the functions"),),
     "triton.tools.compile": (("*", _AOT),),
     "triton.tools.link": (("*", _AOT),),
