@@ -10,7 +10,7 @@ import pytest
 import tilewright as triton
 import tilewright.language as tl
 from tests.departures import differs
-from tilewright.runtime.allocation import get_allocator
+from tilewright.runtime.allocation import NullAllocator, allocator_variable, get_allocator
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -88,7 +88,9 @@ def test_set_allocator():
     triton.set_allocator(allocate)
     assert get_allocator() is allocate
     triton.set_allocator(None)
-    assert get_allocator() is None
+    assert get_allocator() is None and isinstance(allocator_variable.get(), NullAllocator)
+    with pytest.raises(RuntimeError, match="set one with set_allocator"):
+        allocator_variable.get()(16, 16, None)
     with pytest.raises(TypeError, match="an allocator is a function"):
         triton.set_allocator(3)
 

@@ -55,7 +55,7 @@ _LISTS: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType({
          "get_cache_manager get_dump_manager get_override_manager make_so_cache_key", _CACHE),),
     "triton.runtime.driver": (("DriverConfig", _INSIDE),),
     "triton.runtime.build": (("*", _NATIVE),),
-    "triton.runtime._allocation": (("* _allocator", _INSIDE),),
+    "triton.runtime._allocation": (("set_profile_allocator", "there is no memory of a profiler's own"),),
     "triton.runtime.interpreter": (("*", "the interpreter is made differently here; TRITON_INTERPRET=1 turns it on"),),
     "triton.compiler": (("IRSource code_generator get_cache_key", _INSIDE),),
     "triton.compiler.compiler": (
@@ -66,13 +66,10 @@ _LISTS: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType({
     "triton.backends.driver": (("*", _INSIDE),),
     "triton.backends.nvidia.compiler": (
         ("get_ptxas get_ptxas_version", "the assembler is found by the knobs `ptxas` and `cuda_home`"),
-        ("min_dot_size", "tl.dot takes sizes of 1 and more"),
         ("ptx_get_version sm_arch_from_capability", _INSIDE),),
     "triton.backends.nvidia.driver": (
         ("CudaLauncher CudaUtils ty_to_cpp", _NATIVE),
         ("libcuda_dirs", "the driver's library is found as the dynamic linker finds it"),),
-    "triton.testing": (("_summarize_statistics", _INSIDE),),
-    "triton.tools": (("LinearLayout", "layouts are made by functions of their own here: tilewright.layout"),),
     "triton.tools.build_extern": (("*", "it writes bindings of GPU libraries; tl.extra.libdevice has the functions"),),
     "triton.tools.compile": (("*", _AOT),),
     "triton.tools.link": (("*", _AOT),),
