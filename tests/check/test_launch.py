@@ -1,8 +1,10 @@
 """How a launch gets into checked mode, and that it does what the others do."""
 
+import gc
 import os
 import subprocess
 import sys
+import weakref
 
 import numpy as np
 import pytest
@@ -83,6 +85,32 @@ def test_what_a_launch_finds_out_serves_the_next(monkeypatch):
     assert made[3:] == ["lower", "facts"] and out[5] == 5 * x[5]
     scaled[(1,)](x, out, B=64, check=True)
     assert made[5:] == ["lower", "facts"]
+
+
+@triton.jit
+def with_all_control_flow(x, out, n, B: tl.constexpr):
+    offs = tl.arange(0, B)
+    v = tl.load(x + offs, mask=offs < n, other=0.0)
+    i = 0
+    while i < n:
+        for j in range(2):
+            if i > j:
+                v += tl.sum(v * v, 0)
+        i += 5
+    tl.atomic_add(out + offs, v, mask=offs < n)
+
+
+def test_arguments_are_not_kept():
+    """Nothing of a launch is left to the collector of cycles."""
+    gc.disable()
+    try:
+        x, out = np.ones(64, np.float32), np.ones(64, np.float32)
+        alive = weakref.ref(x), weakref.ref(out)
+        with_all_control_flow[(1,)](x, out, 20, B=32, check=True)
+        del x, out
+        assert [a() for a in alive] == [None, None]
+    finally:
+        gc.enable()
 
 
 def test_a_parameter_named_check():

@@ -61,6 +61,7 @@ def test_hooks_of_a_launch() -> None:
     assert seen == [("enter", "scaled"), ("exit", (1, 1, 1))]
 
 
+@pytest.mark.unchecked("its programs overlap, which is a race")
 def test_overlapping_arguments_get_the_version_that_keeps_order() -> None:
     kernel = compile(source())
     data = np.arange(40, dtype=np.float32)
@@ -147,6 +148,7 @@ def test_hashes_tell_sources_and_options_apart() -> None:
     assert scaled.cache_key == scaled.cache_key
 
 
+@pytest.mark.unchecked("what was compiled is looked at")
 def test_launched_kernels_are_compiled_kernels() -> None:
     x = np.ones(16, np.float32)
     assert isinstance(scaled[(1,)](x, x, 16, 1.0, BLOCK=16), CompiledKernel)

@@ -37,7 +37,7 @@ def interrupted(tmp_path, **settings):
     path = tmp_path / "spins.py"
     path.write_text(textwrap.dedent(PROGRAM))
     line = next(i for i, text in enumerate(path.read_text().splitlines(), 1) if text.endswith("# the loop"))
-    variables = {**os.environ, **settings, "PYTHONPATH": os.pathsep.join(sys.path)}
+    variables = {**os.environ, "TILEWRIGHT_CHECK": "0", **settings, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, path], capture_output=True, text=True, env=variables, timeout=60)
     return done.stderr, f"{path}:{line}:"
 
@@ -57,6 +57,13 @@ def test_the_eager_engine_names_the_line(tmp_path):
     said, place = interrupted(tmp_path, TILEWRIGHT_INTERPRET="1")
     assert f"KeyboardInterrupt: at {place}" in said, said
     assert "spins was interrupted; program (0, 0, 0) was here" in said
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends a POSIX signal")
+def test_checked_mode_names_the_line(tmp_path):
+    said, place = interrupted(tmp_path, TILEWRIGHT_CHECK="1")
+    assert f"KeyboardInterrupt: at {place}" in said, said
+    assert "spins was interrupted; program (0, 0, 0) was here" in said and "numpy" not in said
 
 
 MANY = """
@@ -87,7 +94,8 @@ def test_a_launch_of_very_many_programs_names_the_kernel(host, tmp_path):
     path = tmp_path / "adds.py"
     path.write_text(textwrap.dedent(MANY))
     line = next(i for i, text in enumerate(path.read_text().splitlines(), 1) if text.endswith("# the kernel"))
-    variables = {**os.environ, "TILEWRIGHT_HOST": host, "PYTHONPATH": os.pathsep.join(sys.path)}
+    variables = {**os.environ, "TILEWRIGHT_HOST": host, "TILEWRIGHT_CHECK": "0",
+                 "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, path], capture_output=True, text=True, env=variables, timeout=60)
     assert f"KeyboardInterrupt: at {path}:{line}:1 in adds:" in done.stderr, done.stderr
     assert "adds was interrupted; it was stopped between two programs" in done.stderr

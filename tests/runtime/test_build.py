@@ -155,6 +155,7 @@ def failed_at(line):
     return [f'script.py:{line}:5 in kernel: tl.device_assert(i < 30, "below 30")']
 
 
+@pytest.mark.unchecked("the disk cache is to be used")
 def test_processes(tmp_path):
     """A second process loads no compiler; a changed global, function or compiler does; a moved function does not."""
     linux = sys.platform == "linux"
@@ -179,6 +180,7 @@ def test_uncacheable_kernels_run(store, monkeypatch):
     assert build(store).code(True, False).binary and not list(store.records())
 
 
+@pytest.mark.unchecked("the disk cache is to be used")
 def test_a_launch_uses_the_store(tmp_path):
     with triton.knobs.scope(disk_cache=True, cache_dir=str(tmp_path / "cache")):
         fresh = triton.jit(kernel.fn)

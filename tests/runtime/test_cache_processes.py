@@ -80,6 +80,7 @@ def test_killed_at_any_instant(tmp_path):
     assert finish(last) == (0, "")
 
 
+@pytest.mark.unchecked("the disk cache is to be used")
 @posix_only
 def test_kernels_in_six_processes_at_once_of_which_some_are_killed(tmp_path):
     """The small form of `cache_storm`, which the same file runs with 50 processes on request."""

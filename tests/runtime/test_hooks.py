@@ -10,6 +10,8 @@ import tilewright as triton
 import tilewright.language as tl
 from tilewright import knobs
 
+pytestmark = pytest.mark.unchecked("hooks are of compilations and of launches of what is compiled")
+
 
 @pytest.fixture(autouse=True)
 def clean():

@@ -12,6 +12,8 @@ from tests.departures import differs
 from tilewright.runtime import knobs
 from tilewright.runtime.launch import CompiledKernel
 
+pytestmark = pytest.mark.unchecked("keys and compiled kernels are looked at")
+
 
 @triton.jit
 def add(x, y, out, n, BLOCK: tl.constexpr):

@@ -32,6 +32,7 @@ print("right")
 """
 
 
+@pytest.mark.unchecked("the disk cache is to be used")
 @pytest.mark.parametrize(("how", "home", "said"), [
     ("missing", "/does/not/exist", "there is no home folder to keep it in"),
     ("read-only", "/proc", "/proc/.cache"),

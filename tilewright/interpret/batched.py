@@ -93,8 +93,6 @@ class Engine:
         self._foreign = known.foreign
         self._origins: dict[int, frozenset[int]] = {}   # by `id` of an op with a pointer: where that may come from
         self._printed: dict[int, list[str]] = {}
-        self._control: dict[str, Callable[[Op, Frame], Sequence[Array]]] = {
-            "for": self._for, "while": self._while, "if": self._if, "call": self._call}
 
     def find_origins(self, args: Sequence[Array]) -> None:
         """Find out for each access which of the arguments' pointers its address is derived from."""
@@ -133,11 +131,11 @@ class Engine:
 
     def _run_ops(self, block: Block, frame: Frame) -> None:
         for op in block.ops[:-1]:
-            control = self._control.get(op.name)
+            control = _CONTROL.get(op.name)
             if control is None:
                 frame.bind(op.results, self.evaluate(op, frame))
             else:
-                self.bind_values(frame, op.results, control(op, frame))
+                self.bind_values(frame, op.results, control(self, op, frame))
 
     def evaluate(self, op: Op, frame: Frame) -> tuple[Array, ...]:
         """One op by its row's meaning, its operands bound in `frame`; failures get the op's location."""
@@ -292,6 +290,11 @@ class Engine:
             program = self._program(int(self._frame.programs[np.flatnonzero(failed)[0]]))
             text = f"device assertion failed in program {program}: {message}"
             raise KernelAssertionError(render(text, self.location))
+
+
+# Functions of the class: bound to an engine they would be a cycle, and keep a launch's tensors until that is collected.
+_CONTROL: dict[str, Callable[[Engine, Op, Frame], Sequence[Array]]] = {
+    "for": Engine._for, "while": Engine._while, "if": Engine._if, "call": Engine._call}
 
 
 def _has_free_values(region: Block) -> bool:

@@ -33,6 +33,7 @@ from tilewright.diagnostics import (
     UndefinedLaneError,
     UnwrittenReadError,
     WrappedOffsetError,
+    render,
 )
 from tilewright.interpret.alternatives import Alternatives, may_cancel, without_cancelled
 from tilewright.interpret.batched import DEFAULT_BUDGET, Engine, bind_arguments
@@ -70,8 +71,11 @@ def run(program: CheckedProgram, grid: tuple[int, int, int], args: Sequence[obje
     engine.find_origins(arrays)
     total = grid[0] * grid[1] * grid[2]
     batch = program.batch(DEFAULT_BUDGET // 4)
-    for first in range(0, total, batch):
-        engine.run_programs(np.arange(first, min(first + batch, total), dtype=np.int64), arrays)
+    try:
+        for first in range(0, total, batch):
+            engine.run_programs(np.arange(first, min(first + batch, total), dtype=np.int64), arrays)
+    except KeyboardInterrupt:
+        raise engine.interrupt() from None
 
 
 class CheckedProgram(Known):
@@ -112,6 +116,16 @@ class CheckedEngine(Engine):
         self._order = Order(grid[0] * grid[1] * grid[2]) if program.orders else None
         self._races = Races(self._cells.count, self._order)
         self._unwritten = [v.extent for v in views if v.extent.name in unwritten]
+        self._reached: tuple[Op, Frame] | None = None
+
+    def interrupt(self) -> KeyboardInterrupt:
+        """What Ctrl-C becomes: it names the kernel, the line, and a program that was there."""
+        name = self.module.entry_name
+        if self._reached is None:
+            return KeyboardInterrupt(f"{name} was interrupted before its first line")
+        op, frame = self._reached
+        said = f"{name} was interrupted; program {self._program(int(frame.programs[0]))} was here"
+        return KeyboardInterrupt(render(said, op.loc))
 
     # -- notes of values -------------------------------------------------------------------------------------
 
@@ -144,6 +158,7 @@ class CheckedEngine(Engine):
             frame.notes["exact", value] = None if exact is None or (exact == array).all() else exact
 
     def evaluate(self, op: Op, frame: Frame) -> tuple[Array, ...]:
+        self._reached = op, frame
         results = super().evaluate(op, frame)
         if self._depth or not op.results:
             return results

@@ -29,10 +29,10 @@ def launch(engine: str, kernel: JITFunction, grid: Any, *args: Any, **kwargs: An
     """Launch `kernel` on one of `ENGINES`, or `checked`: in checked mode, `ptx`: code for a GPU on the
     PTX machine, `cuda`: on a GPU, with copies."""
     if engine == "cpu":
-        with knobs.scope(interpret=False):
+        with knobs.scope(interpret=False, check=False):
             kernel[grid](*args, **kwargs)
     elif engine == "eager":
-        with knobs.scope(interpret=True):
+        with knobs.scope(interpret=True, check=False):
             kernel[grid](*args, **kwargs)
     elif engine in ("batched", "batched-passes"):
         run_batched(kernel, grid, args, kwargs, with_passes=engine == "batched-passes")
