@@ -38,6 +38,11 @@ def one_more(x, BM: tl.constexpr, BN: tl.constexpr):
     x.store([i, j], x.load([i, j]) + 1)
 
 
+@tw.jit
+def placed(x, out, i, j, BM: tl.constexpr, BN: tl.constexpr):
+    out.store([i, j], x.load([0, 0]))
+
+
 def is_by_hardware(kernel: Any) -> bool:
     return COPY in kernel.asm["ptx"]
 
@@ -66,6 +71,20 @@ def test_arrays_of_many_sizes(kind: str, seed: int) -> None:
     assert is_by_hardware(kernel) == (HAS_COPIES and 1024 <= size <= 16384)
     one_more[grid](described[2], BM=block[0], BN=block[1])
     assert torch.equal(out, x + y + 1) and torch.equal(whole[2][:, columns:], beside)
+
+
+@pytest.mark.parametrize("kind", ["float16", "float32", "int8"])
+def test_blocks_stored_at_any_place(kind: str) -> None:
+    """Over every edge, by numbers of elements that are no whole 16 bytes."""
+    x = torch.randint(1, 100, (32, 64), device="cuda").to(getattr(torch, kind))
+    described = TensorDescriptor.from_tensor(x, [32, 64])
+    for i, j in ((0, 0), (-3, -5), (1, -1), (70, 3), (5, 77), (80, 95), (-31, -63), (-32, 0), (0, 128), (95, 127)):
+        out = torch.zeros((96, 128), device="cuda", dtype=x.dtype)
+        kernel = placed[(1,)](described, TensorDescriptor.from_tensor(out, [32, 64]), i, j, BM=32, BN=64)
+        assert is_by_hardware(kernel) == HAS_COPIES
+        wide = torch.zeros((96 + 64, 128 + 128), device="cuda", dtype=x.dtype)
+        wide[32 + i:64 + i, 64 + j:128 + j] = x
+        assert torch.equal(out, wide[32:128, 64:192])
 
 
 def test_other_arrays_and_numbers_in_turn() -> None:

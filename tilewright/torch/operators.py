@@ -26,11 +26,12 @@ import torch
 
 from tilewright.computed import computed
 from tilewright.language.function import ParamKind
+from tilewright.language.structures import part_name
 from tilewright.language.types import dtype
 from tilewright.locks import ForkSafeLock
 from tilewright.runtime.arguments import MockTensor
 from tilewright.runtime.autotune import Autotuner
-from tilewright.runtime.descriptor import TensorDescriptor
+from tilewright.runtime.descriptor import TensorDescriptor, class_of
 from tilewright.runtime.interface import KernelInterface
 from tilewright.runtime.jit import JITFunction
 from tilewright.runtime.launch import CompiledKernel
@@ -247,7 +248,7 @@ def _tensors(bound: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         if isinstance(value, tuple):
             yield from _tensors({f"{name}[{i}]": item for i, item in enumerate(value)})
         elif isinstance(value, TensorDescriptor):
-            yield f"{name}[0]", value.base
+            yield part_name(name, class_of(value), 0), value.base
         elif isinstance(value, TensorWrapper):
             yield name, value.base
         elif isinstance(value, MockTensor):
