@@ -22,6 +22,8 @@ from tilewright.runtime.jit import JITFunction
 from tilewright.runtime.native_launch import MOST_SPECS
 from tilewright.targets.cpu.host.choice import best_kind
 
+pytestmark = pytest.mark.unchecked("native code launches nothing there")
+
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.skipif(best_kind() != "linux", reason="native launchers are for Linux")
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from tests.targets.cpu.harness import F32, I32, WIDE, both, generated, kernel, ptr
 from tests.targets.cpu.test_dot import matmul
@@ -39,9 +40,16 @@ def test_short_rows_have_one_without_loops_besides():
     assert count(scaled(64), "load <16 x float>") > count(scaled(64), "masked.load.v16f32.p0(ptr align") > 0
 
 
-def test_row_masks_are_tested_before():
-    for m, n in ((4, 100), (3, 100), (4, 512), (0, 5)):
-        both(scaled(512, rows=True), (1,), [np.arange(4 * n, dtype=np.float32), np.zeros(4 * n, np.float32), m, n],
+def test_a_split_row_that_unrolled_vectors_would_fill_has_single_ones():
+    """Only a full row has so many vectors, and that has a version of its own; both in two kinds of stores."""
+    assert count(scaled(64), "load <16 x float>") == 2 * (4 + 1)
+    assert count(scaled(128), "load <16 x float>") == 2 * (4 + 4 + 1)
+
+
+@pytest.mark.parametrize("size", [64, 512])
+def test_row_masks_are_tested_before(size):
+    for m, n in ((4, 100), (3, 100), (4, size), (3, size), (4, size - 1), (1, 33), (4, 16), (0, 5)):
+        both(scaled(size, rows=True), (1,), [np.arange(4 * n, dtype=np.float32), np.zeros(4 * n, np.float32), m, n],
              optimise=(True,))
 
 

@@ -33,6 +33,15 @@ def build(params, result, body):
     return call
 
 
+def test_the_address_of_the_first_element_takes_no_instruction():
+    module = ModuleWriter(HOST.isa)
+    f = module.function("f", [("a", PTR), ("n", I64)], PTR)
+    a, n = f.params
+    assert f.gep(a, 0, I32) == f.gep(a, constant(I64, 0), I32) == a
+    lanes = f.gep(a, constant_lanes("i64", [0, 0]), I32)
+    assert lanes.type == Type("ptr", 2) and f.gep(lanes, 0, I32) == lanes and f.gep(a, n, I32) != a
+
+
 def test_loop_carries_values():
     def body(f, n):
         total, last = f.loop(constant(I64, 0), n, constant(I64, 3), lambda i, v: (f.op("add", v[0], i), i),

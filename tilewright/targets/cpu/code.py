@@ -66,7 +66,7 @@ class Code(FunctionWriter):
 
     def emit(self, result: Type, text: str) -> Value:
         """An instruction with a result; hoisted and shared unless it touches memory."""
-        if text.startswith(_STAYS) or _TOUCHES_MEMORY.search(text):
+        if text.startswith(_STAYS) or (text.startswith("call") and _TOUCHES_MEMORY.search(text)):
             return self.here(result, text)
         return self._shared(result, text, 0)
 
@@ -87,22 +87,27 @@ class Code(FunctionWriter):
         return self._shared(result, text, floor)
 
     def _shared(self, result: Type, text: str, floor: int) -> Value:
-        depth = floor
+        depth, depths, levels = floor, self._depth, self._levels
         for operand in _NAME.findall(text):
-            depth = max(depth, self._depth.get(operand, 0))
-        for level in range(self.depth, depth, -1):
-            if self._levels[level].barrier:
+            at = depths.get(operand, 0)
+            if at > depth:
+                depth = at
+        for level in range(len(levels) - 1, depth, -1):
+            if levels[level].barrier:
                 depth = level
                 break
-        for open_level in self._levels[floor:depth + 1]:
-            if text in open_level.known:
-                return open_level.known[text]
+        for level in range(floor, depth + 1):
+            found = levels[level].known.get(text)
+            if found is not None:
+                return found
         self._count += 1
-        value = Value(result, f"%v{self._count}")
-        self._depth[value.name] = depth
-        self._types[value.name] = result
-        self._levels[depth].lines.append(f"  {value.name} = {text}{self.mark}")
-        self._levels[depth].known[text] = value
+        name = f"%v{self._count}"
+        value = Value(result, name)
+        depths[name] = depth
+        self._types[name] = result
+        place = levels[depth]
+        place.lines.append(f"  {name} = {text}{self.mark}")
+        place.known[text] = value
         return value
 
     def _push(self, label: str, barrier: bool = False) -> None:
@@ -330,6 +335,8 @@ class Code(FunctionWriter):
 
     def fold(self, name: str, a: Value, b: Value) -> Value:
         """add, sub, mul, and, or on scalars, with the trivial cases decided now."""
+        if a.name.startswith("%") and b.name.startswith("%"):
+            return self.op(name, a, b)
         x, y = integer_value(a), integer_value(b)
         if x is not None and y is not None:
             exact = {"add": x + y, "sub": x - y, "mul": x * y, "and": x & y, "or": x | y}[name]

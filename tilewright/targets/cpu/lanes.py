@@ -98,8 +98,10 @@ def _within(lane: Lane, low: int | None, high: int | None) -> Lane:
     """`lane` with static bounds, if they do not leave the type's range (then nothing is known)."""
     half = 1 << (lane.element.bits - 1)
     if low is None or high is None or low < -half or high >= half:
-        return replace(lane, low=None, high=None)
-    return replace(lane, low=low, high=high)
+        low = high = None
+    if (lane.low, lane.high) == (low, high):
+        return lane
+    return Lane(lane.element, lane.form, lane.value, lane.offset, lane.stride, lane.multiple, low, high)
 
 
 def index(value: Value, offset: int, stride: int, multiple: int, low: int, high: int) -> Lane:

@@ -185,6 +185,7 @@ def down_to(code: Code, number: Value, step: int) -> Value:
 def _split(nest: Nest, split: Split, index: list[Lane], body: Body) -> None:
     """The vector dimension, a power of two, in parts.  What is hoisted out of a part stays within its branch."""
     code, size, width, axis = nest.kernel.code, nest.shape[nest.axis], nest.width, nest.axis
+    unroll = nest.unroll if size > nest.unroll * width else 1       # a row that is split is seldom a full one
 
     def over(start: Value, stop: Value, count: int, facts: Facts) -> None:
         def run(i: Value, _: tuple[Value, ...]) -> tuple[Value, ...]:
@@ -198,10 +199,10 @@ def _split(nest: Nest, split: Split, index: list[Lane], body: Body) -> None:
         code.loop(start, stop, constant(I64, count * width), run)
 
     def whole() -> tuple[Value, ...]:
-        first = down_to(code, split.limit, nest.unroll * width)
+        first = down_to(code, split.limit, unroll * width)
         with nest.apart():
-            over(constant(I64, 0), first, nest.unroll, split.inside)
-            if nest.unroll > 1:
+            over(constant(I64, 0), first, unroll, split.inside)
+            if unroll > 1:
                 over(first, down_to(code, split.limit, width), 1, split.inside)
         return ()
 

@@ -29,7 +29,9 @@ class ModuleWriter:
         self._functions: dict[str, FunctionWriter] = {}
 
     def declare(self, name: str, result: Type, params: Sequence[Type], attributes: str = "") -> None:
-        """Declare an external function (once; a second, different declaration would be LLVM's error)."""
+        """Declare an external function (once: its calls tell LLVM of a second one that differs)."""
+        if name in self._declarations:
+            return
         text = f"declare {result} @{name}({', '.join(map(str, params))}){' ' if attributes else ''}{attributes}"
         self._declarations[name] = text
 
@@ -228,8 +230,10 @@ class FunctionWriter:
     def op(self, name: str, a: Value, b: Value) -> Value:
         """A binary instruction with both operands and the result of one type (`add`, `fmul`, `shl`, ...)."""
         result = self.emit(a.type, f"{name} {a}, {b.name}")
+        if not a.type.is_float:
+            return result
         trivial = float_value(a) in _TRIVIAL or float_value(b) in _TRIVIAL      # LLVM takes such an instruction away
-        return self.note_quiet(result) if a.type.is_float and not trivial else result
+        return result if trivial else self.note_quiet(result)
 
     def fneg(self, a: Value) -> Value:
         return self.emit(a.type, f"fneg {a}")
@@ -292,8 +296,11 @@ class FunctionWriter:
     def call(self, name: str, result: Type, args: Sequence[Value], *, attributes: Sequence[str] = (),
              flags: str = "") -> Value:
         """A call of a declared or defined function; `attributes` are those of the arguments."""
-        marks = list(attributes) + [""] * (len(args) - len(attributes))
-        text = ", ".join(f"{a.type} {m + ' ' if m else ''}{a.name}" for a, m in zip(args, marks))
+        if any(attributes):
+            marks = [*attributes, *[""] * (len(args) - len(attributes))]
+            text = ", ".join(f"{a.type} {m + ' ' if m else ''}{a.name}" for a, m in zip(args, marks))
+        else:
+            text = ", ".join(map(str, args))
         call = f"call {flags + ' ' if flags else ''}{result} @{name}({text})"
         if result == VOID:
             self.do(call)
@@ -333,8 +340,10 @@ class FunctionWriter:
     def gep(self, base: Value, index: Value | int, element: Type, *, flags: str = "") -> Value:
         """`base` plus `index` elements; a vector of pointers if base or index is a vector."""
         i = index if isinstance(index, Value) else constant(I64, index)
-        lanes = base.type.lanes or i.type.lanes
-        return self.emit(Type("ptr", lanes), f"getelementptr {flags + ' ' if flags else ''}{element}, {base}, {i}")
+        if i.name == "0":
+            return base
+        t = Type("ptr", base.type.lanes or i.type.lanes)
+        return self.emit(t, f"getelementptr {flags + ' ' if flags else ''}{element}, {base}, {i}")
 
     def load(self, pointer: Value, t: Type, align: int, *, suffix: str = "") -> Value:
         return self.emit(t, f"load {t}, {pointer}, align {align}{suffix}")

@@ -8,6 +8,7 @@ Tests: tests/targets/llvm/test_types.py.
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 import struct
@@ -120,7 +121,14 @@ def constant(t: Type, value: float) -> Value:
             raise InternalError("the only pointer constant is null")
         text = "null"
     else:
-        text = _int_text(t, int(value))
+        return _integer(t, int(value))
+    return Value(t, f"splat ({t.element} {text})" if t.lanes else text)
+
+
+@functools.lru_cache(1024)
+def _integer(t: Type, value: int) -> Value:
+    """An integer constant; most are small and asked for again and again."""
+    text = _int_text(t, value)
     return Value(t, f"splat ({t.element} {text})" if t.lanes else text)
 
 
@@ -152,11 +160,12 @@ _SPLAT = re.compile(r"splat \(i\d+ (\S+)\)|(-?\d+|true|false)$")
 
 def integer_value(value: Value) -> int | None:
     """The signed integer that a constant holds (in every lane), or None if it is no such constant."""
-    if value.type.is_float:
+    name = value.name
+    if name.startswith("%") or value.type.is_float:
         return None
-    if value.name == "zeroinitializer":
+    if name == "zeroinitializer":
         return 0
-    match = _SPLAT.match(value.name)
+    match = _SPLAT.match(name)
     if match is None:
         return None
     text = match[1] or match[2]
