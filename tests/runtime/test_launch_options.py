@@ -36,10 +36,17 @@ def test_knobs_that_affect_code_reach_the_options():
     affecting = {name for name, knob in knobs.TABLE.items() if knob.affects_code}
     other = {"debug": True, "default_fp_fusion": True, "f32_default": "ieee", "allow_non_constexpr_globals": True,
              "check_bounds": False, "debug_info": True}
-    # the last two choose the target, and forbid what is off by default
-    assert affecting == other.keys() | {"cpu", "force_disable_fp_fusion"}
+    # two of them choose the target, the others forbid what is off by default
+    assert affecting == other.keys() | {"cpu", "tensor_maps", "force_disable_fp_fusion", "disable_line_info"}
     for name, value in other.items():
         assert make_options("k", {}, None, {**SETTINGS, name: value}) != Options(), name
+
+
+def test_line_tables_can_be_forbidden():
+    """As programs do for triton, which makes them by default."""
+    wanted = {**SETTINGS, "debug_info": True}
+    assert make_options("k", {}, None, wanted).line_info
+    assert not make_options("k", {}, None, {**wanted, "disable_line_info": True}).line_info
 
 
 @pytest.mark.parametrize("given, error, words", [

@@ -72,6 +72,7 @@ def test_it_is_a_lock():
     assert seen == [True]
 
 
+@pytest.mark.unchecked("something is to be compiled")
 @needs_fork
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_forked_process_compiles_although_a_thread_was_compiling():

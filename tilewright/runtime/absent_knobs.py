@@ -28,7 +28,6 @@ _LISTS: tuple[tuple[str, str, str], ...] = (
     ("compilation", "store_binary_only", "the cache keeps what a compiled kernel shows in `asm`"),
     ("compilation", "dump_ir_extract_di_local_variables", "code carries lines, and no variables"),
     ("compilation", "use_ir_loc", "code carries the lines of the Python file, with `debug_info`"),
-    ("compilation", "disable_line_info", "line tables are off until the knob `debug_info` turns them on"),
     ("compilation", "enable_asan", "the checked mode (TILEWRIGHT_CHECK=1) finds what an address sanitizer finds"),
     ("compilation", "front_end_debugging", "an internal error shows the compiler's frames by itself"),
     ("compilation", "instrumentation_mode", "its modes are of triton's own passes; see TILEWRIGHT_CHECK=1"),

@@ -57,6 +57,8 @@ TABLE: Mapping[str, Knob] = MappingProxyType({k.name: k for k in (
     Knob("debug_info", ("TILEWRIGHT_DEBUG_INFO",), bool, False, True,
          "Compile kernels with line tables and make them known to debuggers, so that gdb shows their Python lines "
          "(on Linux; LLVM takes 6-9 % longer)."),
+    Knob("disable_line_info", ("TILEWRIGHT_DISABLE_LINE_INFO", "TRITON_DISABLE_LINE_INFO"), bool, False, True,
+         "Compile without line tables, also where `debug_info` asks for them.", "compilation.disable_line_info"),
     Knob("perf", ("TILEWRIGHT_PERF",), str, "", False,
          "Tell Linux's perf of loaded kernels: map writes their names to /tmp/perf-PID.map; dump writes names, code "
          "and, with `debug_info`, Python lines to jit-PID.dump in the folder for temporary files, for `perf record -k "

@@ -80,7 +80,7 @@ def make_options(kernel: str, given: Mapping[str, Any], debug: bool | None, sett
         "debug": bool(settings["debug"] if debug is None else debug),
         "enable_fp_fusion": settings["default_fp_fusion"],
         "check_bounds": settings["check_bounds"],
-        "line_info": settings["debug_info"],
+        "line_info": settings["debug_info"] and not settings["disable_line_info"],
     }
     if settings["f32_default"]:
         values["default_dot_input_precision"] = settings["f32_default"]

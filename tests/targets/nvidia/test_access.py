@@ -77,7 +77,7 @@ def in_a_loop(ptx):
     return 'pragma "nounroll"' in ptx
 
 
-@pytest.mark.parametrize("start", [0, -16, -37, 5])
+@pytest.mark.parametrize("start", [0, -16, -112, -37, 5])
 @pytest.mark.parametrize("dtype, other", [(np.float32, -1.0), (np.float16, None), (np.int8, 7), (np.int64, 2),
                                           (bool, None)])
 def test_many_remainders_that_may_be_negative(start, dtype, other):

@@ -18,7 +18,7 @@ from tilewright.analysis.axis import Axis
 from tilewright.analysis.axis_info import power_of_two_in
 from tilewright.ir.layout_rules import layout_of
 from tilewright.ir.node import Op, Value
-from tilewright.ir.types import shape_of
+from tilewright.ir.types import Tile, shape_of
 from tilewright.ir.walk import definitions
 from tilewright.layout import Layout
 from tilewright.layout.linear import REGISTER, log2
@@ -117,10 +117,24 @@ def _not_negative(kernel: Kernel, op: Op) -> LlvmValue | None:
         return None
     code, result = kernel.code, None
     for value in assumed:
-        registers = list(dict.fromkeys(kernel.registers(value)))
+        registers = list(dict.fromkeys(kernel.registers(value)[r] for r in _signs_of(kernel, value)))
         together = reduce(lambda a, b: code.op("or", a, b), registers)
         result = code.both(result, code.icmp("sge", together, constant(together.type, 0)))
     return result
+
+
+def _signs_of(kernel: Kernel, value: Value) -> list[int]:
+    """Registers of an integer that have all signs of a thread: neighbours differ in low bits only, where a run of a
+    power of two begins at a multiple of it."""
+    if not isinstance(value.type, Tile):
+        return [0]
+    fact, layout = kernel.signed_axis.fact(value), layout_of(value)
+    taken = 0
+    for dim, run in enumerate(fact.contiguity):
+        length = power_of_two_in(run)
+        length = gcd(length, power_of_two_in(fact.first_divisor(dim, length)) or length)
+        taken = max(taken, sum(1 << p for p in _register_bits(layout, dim, length)))
+    return [r for r in range(layout.size(REGISTER)) if not r & taken]
 
 
 def _assumed(kernel: Kernel, op: Op) -> list[Value] | None:
