@@ -11,13 +11,15 @@ Tests: tests/runtime/test_compile.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tilewright.analysis.written import Written, written_params
 from tilewright.diagnostics import CompilationError
 from tilewright.frontend import compile_function
+from tilewright.frontend.nesting import too_deep
 from tilewright.ir.node import Module
 from tilewright.ir.text import print_module
 from tilewright.ir.verify import verify
@@ -50,10 +52,23 @@ class Lowered:
 def lower(fn: SourceFunction, signature: Signature, options: Options, *, check: int = 1) -> Lowered:
     """Tile IR of `fn` for `signature`.  `check` 0 leaves the verifier out."""
     module = compile_function(fn, signature, options, bool(dict(options.extra).get("allow_non_constexpr_globals")))
-    if check:
-        verify(module)
-    module = INLINE.run(module)
-    return Lowered(fn, module, options, written_params(module))
+    with _nesting_of(fn):
+        if check:
+            verify(module)
+        module = INLINE.run(module)
+        return Lowered(fn, module, options, written_params(module))
+
+
+@contextmanager
+def _nesting_of(fn: SourceFunction) -> Iterator[None]:
+    """What nests deeper than Python goes is an error of the kernel's, also behind the frontend."""
+    try:
+        yield
+    except RecursionError as error:
+        node, message = too_deep(fn.tree(), fn.tree())
+        location = fn.location(node)
+        raise CompilationError(message, location, src=fn.source, node=node,
+                               line_text=fn.line_text(location.line)) from error
 
 
 def finish(lowered: Lowered, target: Target, *, check: int = 1, dump: Dump | None = None,
@@ -72,13 +87,14 @@ def finish(lowered: Lowered, target: Target, *, check: int = 1, dump: Dump | Non
     if inspect is not None:
         inspect(target, stages, lowered.options, "triton", None)
     try:
-        module, code = _staged(module, stages)
+        with _nesting_of(lowered.fn):
+            module, code = _staged(module, stages)
+            tile_text = print_module(module)
     except CompilationError as error:
         if error.location is None:      # the code generator speaks of the kernel as a whole
             error.location = lowered.fn.location(lowered.fn.tree())
         raise
     entry = lowered.module.entry
-    tile_text = print_module(module)
     code = replace(
         code, texts={"source": lowered.fn.source, "ttir": tile_text, "tile": tile_text, **code.texts},
         metadata={**code.metadata, "param_names": list(entry.param_names),

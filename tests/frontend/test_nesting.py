@@ -74,6 +74,17 @@ def test_a_deep_expression(engine):
     assert caught.value.location.line == 3
 
 
+@pytest.mark.parametrize("branches", [110, 125, 140, 155, 170, 185, 200])
+def test_a_chain_of_elif_that_only_some_of_the_compiler_can_walk(branches):
+    """Somewhere in between the frontend does, and passes or the code generator do not."""
+    body = "v = tl.load(x)\nr = 0\nif v == 0:\n  r = 1" + "".join(f"\nelif v == {i}:\n  r = {i + 1}"
+                                                                  for i in range(1, branches)) + "\ntl.store(o, r)"
+    try:
+        assert run(kernel_of(body, f"between_{branches}"), "cpu") == 3
+    except triton.CompilationError as error:
+        assert f"this chain of `if` and `elif` has {branches} branches" in str(error) and error.location.line == 4
+
+
 def test_a_chain_of_elif():
     body = "v = tl.load(x)\nr = 0\nif v == 0:\n  r = 1" + "".join(f"\nelif v == {i}:\n  r = {i + 1}"
                                                                    for i in range(1, 300)) + "\ntl.store(o, r)"

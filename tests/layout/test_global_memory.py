@@ -16,16 +16,16 @@ from tilewright.layout.route import live_registers
 from tilewright.layout.views import sliced
 
 
-def counted(layout: Layout, item: int, dim: int, run: int, found: GlobalAccess, store: bool) -> tuple[int, int]:
-    """(requests, sectors) of warp 0: addresses are made up so that only runs share sectors."""
+def counted(layout: Layout, item: int, dim: int, run: int, found: GlobalAccess, store: bool) -> tuple[int, int, int]:
+    """(requests, sectors, lines) of warp 0: addresses are made up so that only runs share sectors."""
     live = live_registers(layout)
     taken = sum(1 << p for p in found.register_bits)
-    requests = sectors = 0
+    requests = sectors = lines = 0
     for register in live.numbers:
         if register & taken:
             continue
         requests += 1
-        touched = set()
+        touched, rows = set(), set()
         for lane in range(32):
             if store and lane & layout.free()["lane"]:
                 continue
@@ -38,8 +38,10 @@ def counted(layout: Layout, item: int, dim: int, run: int, found: GlobalAccess, 
                 assert along == first + k and first % found.vector == 0     # a vector is an aligned run
                 at[dim] = along // run * run
                 touched.add((*at, along % run * item // 32))
+                rows.add((*at, along % run * item // 128))
         sectors += len(touched)
-    return requests, sectors
+        lines += len(rows)
+    return requests, sectors, lines
 
 
 @pytest.mark.parametrize("seed", range(50))
@@ -49,7 +51,8 @@ def test_random_layouts(seed: int) -> None:
     for dim in range(len(layout.shape)):
         item, run, store = rng.choice([1, 2, 4, 8]), 1 << rng.randint(0, 8), rng.random() < 0.5
         found = global_access(layout, item, dim, run, store=store)
-        assert counted(layout, item, dim, run, found, store) == (found.requests, found.sectors)
+        assert counted(layout, item, dim, run, found, store) == (
+            found.requests, found.sectors, found.lines)
         assert found.vector * item <= 16 and found.vector <= run and found.least_sectors <= found.sectors
 
 

@@ -9,6 +9,7 @@ register numbers.  Tests: tests/layout/test_views.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
 
 from tilewright.layout.linear import REGISTER, Layout, log2, padded_shape
@@ -28,7 +29,11 @@ def _axis(layout: Layout, axis: int) -> int:
 def sliced(parent: Layout, axis: int, keep_registers: bool = False) -> Layout:
     """The layout of a reduction of `parent` along `axis`, which is also what `expand_dims` at `axis` and a broadcast
     turn into `parent`.  Lanes and warps along the axis replicate; registers along it fall away."""
-    axis = _axis(parent, axis)
+    return _sliced(parent, _axis(parent, axis), keep_registers)
+
+
+@lru_cache(maxsize=4096)
+def _sliced(parent: Layout, axis: int, keep_registers: bool) -> Layout:
     shape = [s for d, s in enumerate(parent.shape) if d != axis]
     out = parent.relabel(shape, lambda c: [x for d, x in enumerate(c) if d != axis])
     return _without_idle_registers(out, keep_registers)
@@ -36,7 +41,11 @@ def sliced(parent: Layout, axis: int, keep_registers: bool = False) -> Layout:
 
 def squashed(layout: Layout, dims: Sequence[int], keep_registers: bool = False) -> Layout:
     """The layout of a value whose `dims` have size 1 and that is broadcast to `layout`."""
-    gone = {_axis(layout, d) for d in dims}
+    return _squashed(layout, frozenset(_axis(layout, d) for d in dims), keep_registers)
+
+
+@lru_cache(maxsize=4096)
+def _squashed(layout: Layout, gone: frozenset[int], keep_registers: bool) -> Layout:
     shape = [1 if d in gone else s for d, s in enumerate(layout.shape)]
     out = layout.relabel(shape, lambda c: [0 if d in gone else x for d, x in enumerate(c)])
     return _without_idle_registers(out, keep_registers)

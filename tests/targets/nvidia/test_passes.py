@@ -13,6 +13,9 @@ from tilewright.ir.text import print_module
 from tilewright.ir.verify import verify
 from tilewright.ir.walk import ops_in
 from tilewright.layout import coalesced
+from tilewright.targets.nvidia.capability import capability
+from tilewright.targets.nvidia.passes.accesses import Accesses
+from tilewright.targets.nvidia.passes.homes import propagated
 
 
 @triton.jit
@@ -157,10 +160,11 @@ def scaled(x, weight, at, out, step, N: tl.constexpr):
     (np.float32, 3, 512, [8, 1]),           # no runs by itself
     (np.float32, 1, 1024, [8, 8, 4, 1])])   # nor has what is gathered; indices meet nothing
 def test_loads_that_meet_take_as_many_neighbours(dtype, step, size, runs):
-    """As many as the narrowest of them, if that is two accesses of 16 bytes at most."""
+    """By propagation: as many as the narrowest of them, if that is two accesses of 16 bytes at most."""
     x, weight, at = np.zeros(8, np.float16), np.zeros(8, dtype), np.zeros(8, np.int32)
-    module = laid_out(tile_ir(scaled, x, weight, at, x.copy(), step, N=size), 2)
-    found = [next(1 << k for k, b in enumerate((*layout_of(op.result).bases("register"), 0)) if b != 1 << k)
+    module = tile_ir(scaled, x, weight, at, x.copy(), step, N=size)
+    given = propagated(module, Accesses(module, 2), 2, capability(90))
+    found = [next(1 << k for k, b in enumerate((*given.runs[op].bases("register"), 0)) if b != 1 << k)
              for op in ops_of(module, "load")]
     assert found == runs
 

@@ -20,7 +20,7 @@ from tilewright.layout.linear import REGISTER, TURN
 from tilewright.targets.llvm.convert import register_type
 from tilewright.targets.llvm.types import I64, Type, constant
 from tilewright.targets.llvm.types import Value as LlvmValue
-from tilewright.targets.nvidia.passes.lay_out import operand_layout
+from tilewright.targets.nvidia.passes.assignment import operand_layout
 from tilewright.targets.nvidia.renaming import renamed
 from tilewright.targets.nvidia.state import Kernel, Registers
 

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilewright.ir.node import Op
+from tilewright.ir.types import shape_of
 from tilewright.layout import Layout, blocked, coalesced, views
 from tilewright.layout.families import WARP_SIZE
 from tilewright.layout.linear import LANE, REGISTER, WARP, log2, padded_shape
@@ -79,9 +81,11 @@ def sort_layout(given: Layout, shape: Sequence[int], num_warps: int) -> Layout:
 
 def reduce_layout(given: Layout, shape: Sequence[int], axis: int, num_warps: int) -> Layout:
     """A layout for a reduction along `axis`; `given` if it will do."""
-    if owners_of(given, axis) is not None and beside_is_single(given):
-        return given
-    return coalesced(shape, 1, num_warps)
+    return given if _is_reducible(given, axis) else coalesced(shape, 1, num_warps)
+
+
+def _is_reducible(layout: Layout, axis: int) -> bool:
+    return owners_of(layout, axis) is not None and beside_is_single(layout)
 
 
 def split_layout(given: Layout, num_warps: int) -> Layout:
@@ -91,3 +95,35 @@ def split_layout(given: Layout, num_warps: int) -> Layout:
     if len(given.shape) == 1:
         return blocked(given.shape, (2,), (WARP_SIZE,), (num_warps,), (0,))
     return views.joined(coalesced(given.shape[:-1], 1, num_warps))
+
+
+def layout_for(op: Op, given: Layout, num_warps: int) -> Layout:
+    """The layout in which `op` takes its operands, if they come in `given`; any will do for most ops."""
+    shape = shape_of(op.operands[0].type)
+    if op.name == "scan":
+        return scan_layout(given, shape, op.attrs["axis"], num_warps)
+    if op.name == "sort":
+        return sort_layout(given, shape, num_warps)
+    if op.name == "reduce":
+        return reduce_layout(given, shape, op.attrs["axis"], num_warps)
+    if op.name == "split":
+        return split_layout(given, num_warps)
+    return given
+
+
+def within_warps(layout: Layout, axis: int) -> Layout | None:
+    """A layout for a reduction in which fewer warps lie along the axis than in `layout`; None if there is none.
+
+    Warps change places with registers that lie beside the axis, the highest first: those of vectors stay if they can.
+    """
+    along = layout.coordinate(axis)
+    crossing = [i for i, b in enumerate(along.bases(WARP)) if b]
+    beside = [i for i, b in enumerate(layout.bases(REGISTER)) if b and not along.bases(REGISTER)[i]]
+    free = layout.free()
+    if not crossing or not beside or free[WARP] or free[REGISTER]:
+        return None
+    registers, warps = list(layout.bases(REGISTER)), list(layout.bases(WARP))
+    for i, j in zip(reversed(crossing), reversed(beside), strict=False):
+        warps[i], registers[j] = registers[j], warps[i]
+    found = layout.with_bases(register=registers, warp=warps)
+    return found if _is_reducible(found, axis) else None

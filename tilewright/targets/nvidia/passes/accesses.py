@@ -1,0 +1,60 @@
+"""Accesses to memory on tiles: which layout is best for each, and what it costs in another.
+
+Facts are those that the code of an access uses: loads and stores test what is only likely, atomics take what is sure.
+Tests: tests/targets/nvidia/test_passes.py, test_assign.py.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+
+from tilewright.analysis.axis import Axis
+from tilewright.analysis.axis_info import AxisInfo, power_of_two_in
+from tilewright.ir.node import Module, Op
+from tilewright.layout import Layout
+from tilewright.layout.global_memory import global_access
+from tilewright.targets.nvidia.passes.coalesce import element_bytes, memory_layout, run_of
+
+_TESTED = frozenset({"load", "store"})      # whose code tests what is only likely
+_ADDRESS = 0.5      # slots of the address and the predicate of a request
+
+
+class Accesses:
+    """The accesses of one module, in programs of `num_warps` warps."""
+
+    def __init__(self, module: Module, num_warps: int) -> None:
+        self._num_warps = num_warps
+        self._axis = Axis(module)
+        self._likely = Axis(module, ranges=self._axis.ranges, optimistic=True)
+        self._best: dict[tuple[Op, int | None], Layout] = {}
+
+    def run_of(self, op: Op) -> tuple[int, int]:
+        """The dimension along which `op` takes runs, and how many elements one access may take of them."""
+        return run_of(op.operands[0].type, self._fact(op))
+
+    def coalesced(self, op: Op, run: int | None = None) -> Layout:
+        """The layout in which the access `op` takes the fewest requests and sectors; a thread takes `run` neighbours
+        if that is given."""
+        found = self._best.get((op, run))
+        if found is None:
+            found = self._best[op, run] = memory_layout(op.operands[0].type, self._fact(op), self._num_warps, run)
+        return found
+
+    def cost(self, op: Op, layout: Layout) -> float:
+        """Slots of the load/store unit for a warp, if `op` runs in `layout`."""
+        pointer, mask = op.operands[0], op.operand("mask")
+        fact, size = self._fact(op), element_bytes(pointer.type)
+        dim, length = self.run_of(op)
+        if mask is not None:
+            constancy = self._axis_of(op).fact(mask).constancy[dim]
+            length = gcd(length, power_of_two_in(constancy) or length)
+        run = power_of_two_in(fact.contiguity[dim]) or layout.shape[dim]
+        access = global_access(layout, size, dim, run, vector=length if op.name in _TESTED else 1,
+                               store=op.name != "load")
+        return access.cost + _ADDRESS * access.requests
+
+    def _axis_of(self, op: Op) -> Axis:
+        return self._likely if op.name in _TESTED else self._axis
+
+    def _fact(self, op: Op) -> AxisInfo:
+        return self._axis_of(op).fact(op.operands[0])
