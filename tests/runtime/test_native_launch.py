@@ -22,10 +22,11 @@ from tilewright.runtime.jit import JITFunction
 from tilewright.runtime.native_launch import MOST_SPECS
 from tilewright.targets.cpu.host.choice import best_kind
 
-pytestmark = pytest.mark.unchecked("native code launches nothing there")
-
 torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.skipif(best_kind() != "linux", reason="native launchers are for Linux")
+pytestmark = [
+    pytest.mark.skipif(best_kind() != "linux", reason="native launchers are for Linux"),
+    pytest.mark.unchecked("native code launches nothing there"),
+]
 
 OFFSET = tl.constexpr(3)
 

@@ -6,7 +6,7 @@ from tilewright.targets.cpu.generate import HANDLERS
 from tilewright.targets.llvm import elementwise
 
 # Rows without a handler of their own: leaves of scalar code, terminators, and what the passes have removed.
-ELSEWHERE = {"constant", "program_id", "num_programs", "load", "yield", "condition", "return", "call"}
+ELSEWHERE = {"constant", "program_id", "num_programs", "load", "yield", "condition", "return", "call", "box"}
 
 
 def test_every_elementwise_row_has_a_rule():

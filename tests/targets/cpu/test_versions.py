@@ -1,9 +1,11 @@
 """Which versions of a nest are written; that they compute the same is tested where each comes from."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from tests.targets.cpu.harness import F32, I32, WIDE, both, generated, kernel, ptr, target
+from tests.targets.cpu.harness import F32, I32, WIDE, both, generated, kernel, ptr
 from tests.targets.cpu.test_dot import matmul
 from tilewright.targets.cpu.generate import generate
 from tilewright.targets.llvm.isa import Isa
@@ -25,7 +27,7 @@ def scaled(size, rows=False):
 
 
 def count(module, what):
-    return generate(module, target().machine.isa, 512, check_bounds=False).text.count(what)
+    return generate(module, WIDE, 512, check_bounds=False).text.count(what)
 
 
 def test_long_rows_have_one_version_for_every_length():
@@ -55,6 +57,23 @@ def test_a_masked_tile_that_does_not_wrap_is_contiguous():
     """Only the version for tiles that wrap gathers: once for each operand."""
     full = generated(matmul(64, 64, 32, wrap=True), isa=WIDE).text
     assert 0 < full.count("@llvm.masked.gather.v16f32.v16p0(<16 x ptr>") <= 2 * 4
+
+
+def test_where_512_bits_are_halved_what_memory_decides_takes_256_at_once():
+    """Both kinds of stores; but not what computes long."""
+    def summed(b, x, o):
+        b.store(b.at(o, b.pid()), b.sum(b.load(b.at(x, b.iota(1024))), 0))
+
+    def raised(b, x, o):
+        b.store(b.at(o, b.iota(1024)), b.op("exp", b.load(b.at(x, b.iota(1024)))))
+
+    halved = replace(WIDE, halved=True)
+    text = generated(scaled(1024), isa=halved).text
+    assert "<16 x float>" not in text and text.count("fadd <8 x float>") == generated(
+        scaled(1024), isa=WIDE).text.count("fadd <16 x float>")
+    assert text.count("nontemporal") == generated(scaled(1024), isa=WIDE).text.count("nontemporal") > 0
+    for body in (summed, raised):
+        assert "load <16 x float>" in generated(kernel([("x", ptr(F32)), ("o", ptr(F32))], body), isa=halved).text
 
 
 def test_narrow_machines_have_no_streams():

@@ -90,6 +90,9 @@ def test_isa_flags():
     assert Isa.of("x86_64-unknown-linux-gnu", "+fma,+avx2,-avx512f,+sse4.1") == Isa(fma=True, round=True)
     assert Isa.of("x86_64-pc-linux", "+avx512f,+avx512bw,+avx512dq").avx512 is False
     assert Isa.of("x86_64-pc-linux", "+avx512f,+avx512bw,+avx512dq,+avx512vl").avx512 is True
+    wide = "+avx512f,+avx512bw,+avx512dq,+avx512vl"
+    assert [Isa.of("x86_64-pc-linux", f, cpu).halved for f, cpu in ((wide, "znver4"), (wide, "znver5"), ("", "znver4"),
+                                                                    (wide, ""))] == [True, False, False, False]
     assert Isa.of("aarch64-unknown-linux-gnu", "") == Isa(fma=True, half=True, round=True, number_extrema=True)
 
 

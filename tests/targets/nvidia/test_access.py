@@ -130,3 +130,34 @@ def test_a_loop_over_a_tile_with_padding():
     ran = ptx_machine.run(copy, (1,), (x, out, n, columns), {"R": rows, "C": columns})
     np.testing.assert_array_equal(out, x[:, :columns])
     assert in_a_loop(ran.texts["ptx"])
+
+
+# --- narrow numbers that are widened where they are needed
+
+
+@triton.jit
+def exchanged(x, y, out, n, N: tl.constexpr):
+    i = tl.arange(0, N)
+    a, b = tl.load(x + i).to(tl.int32), tl.load(y + i).to(tl.int32)
+    if n > 3:
+        p, q = a, b
+    else:
+        p, q = b, a
+    for k in range(n):
+        if k % 2 == 0:
+            p, q = q + k, a
+        else:
+            p, q = a, p
+    tl.store(out + i, p * 1000 + q)
+
+
+@pytest.mark.parametrize("n", [0, 2, 3, 4, 5])
+def test_widened_numbers_that_both_ways_of_a_branch_give(n):
+    x, y = (np.random.default_rng(s).integers(-128, 128, 512).astype(np.int8) for s in range(2))
+    out = np.zeros(512, np.int32)
+    ptx_machine.run(exchanged, (1,), (x, y, out, n), {"N": 512})
+    a, b = x.astype(np.int32), y.astype(np.int32)
+    p, q = (a, b) if n > 3 else (b, a)
+    for k in range(n):
+        p, q = (q + k, a) if k % 2 == 0 else (a, p)
+    np.testing.assert_array_equal(out, p * 1000 + q)

@@ -217,7 +217,7 @@ def _store_contiguous(e: Evaluator, pointer: Lane, value: Value, mask: Lane | No
         address = code.emit(PTR, f"getelementptr i8, {address}, i64 {-element.bytes * (e.width - 1)}")
         value = reverse(e, value)
         on = None if on is None else reverse(e, on)
-    if on is None and streams and 8 * element.bytes * e.width >= e.kernel.vector_bits:
+    if on is None and streams and element.bytes * e.width >= e.kernel.least_streamed:
         once = code.module.metadata("i32 1")
         code.store(value, address, element.bytes * e.width, suffix=f", !nontemporal {once}")
     elif on is None:

@@ -31,7 +31,7 @@ from tilewright.targets.cpu.extents import Guards, is_access
 from tilewright.targets.cpu.lanes import Lane, LaneMath
 from tilewright.targets.cpu.narrow import narrow_element
 from tilewright.targets.cpu.nest import Nest, iterate
-from tilewright.targets.cpu.plan import Plan, is_virtual, unrolling
+from tilewright.targets.cpu.plan import Plan, is_virtual, unrolling, work
 from tilewright.targets.cpu.state import Buffer, Kernel, Virtual
 from tilewright.targets.cpu.streaming import Streaming
 from tilewright.targets.cpu.transpose import Transposing
@@ -291,12 +291,19 @@ class Walker:
 
         if narrow is not None:
             width = max(width, self.kernel.vector_bits // (8 * narrow.bytes))
+        elif self._moves(ops, also):
+            width = self.kernel.lanes_for_moving(width)
         choice = Versions(self.kernel, self.aliases, sources, ops, also, shape, width,
                           1 if self.plan.is_large else unrolling(ops),
                           bool(self._fused), emit, streams, self.ahead.loads(ops, self._root))
         with self.code.scope():
             results = choice.write(splits) if versions else choice.plain()
         return tuple(self.code.export(r) for r in results)
+
+    def _moves(self, ops: Sequence[Op], also: Sequence[Op]) -> bool:
+        """Whether a nest for the stores `also` only reads, computes a little and writes, so that memory decides."""
+        return not self._fused and bool(also) and all(op.name == "store" for op in also) and work(ops) == 0 and any(
+            op.name == "load" for op in ops)
 
     def test(self, ops: Sequence[Op]) -> None:
         """Test the accesses among `ops` against the extents of their arguments."""

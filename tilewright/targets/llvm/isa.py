@@ -15,7 +15,7 @@ class Isa:
     `round`: llvm.floor, trunc, roundeven are instructions.  `bf16` and `vnni`: AVX-512's
     instructions that sum products of 2 bf16 or 4 bytes in each lane.  `vbmi`: a permutation of bytes.  `narrows_bf16`:
     `fptrunc` to bfloat is an instruction that keeps denormals.  `number_extrema`: llvm.maximumnum and minimumnum are
-    instructions.
+    instructions.  `halved`: instructions on 512 bits are done in two halves, so that two on 256 bits take as long.
     """
 
     fma: bool = False
@@ -27,14 +27,15 @@ class Isa:
     vbmi: bool = False
     narrows_bf16: bool = False
     number_extrema: bool = False
+    halved: bool = False
 
     @staticmethod
-    def of(triple: str, features: str) -> Isa:
-        """The flags for LLVM's target triple and its feature text (`+avx2,-fma,...`)."""
+    def of(triple: str, features: str, cpu: str = "") -> Isa:
+        """The flags for LLVM's target triple, its feature text (`+avx2,-fma,...`) and its name of the processor."""
         if triple.startswith(("aarch64", "arm64", "nvptx")):
             return Isa(fma=True, half=True, round=True, narrows_bf16=triple.startswith("nvptx"), number_extrema=True)
         on = {f[1:] for f in features.split(",") if f.startswith("+")}
         avx512 = {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= on
         return Isa(fma="fma" in on, half="f16c" in on, round="sse4.1" in on, avx512=avx512,
                    bf16=avx512 and "avx512bf16" in on, vnni=avx512 and "avx512vnni" in on,
-                   vbmi=avx512 and "avx512vbmi" in on)
+                   vbmi=avx512 and "avx512vbmi" in on, halved=avx512 and cpu == "znver4")

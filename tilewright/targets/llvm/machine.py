@@ -27,7 +27,7 @@ class Machine:
 
     @property
     def isa(self) -> Isa:
-        return Isa.of(self.triple, self.features)
+        return Isa.of(self.triple, self.features, self.cpu)
 
     def key(self) -> str:
         """All that generated code depends on."""

@@ -102,8 +102,9 @@ def lower_for(kernel: Kernel, op: Op) -> None:
         kernel.shared.forget()
         kernel.bind(index, (position,))
         packing.bind(carried, rest)
-        kernel.run_block(body)
-        following = packing.packed(body.terminator.operands)
+        with kernel.one_op(()):     # what is made here is not there behind the loop
+            kernel.run_block(body)
+            following = packing.packed(body.terminator.operands)
         return (code.op("add", count, one), code.op("add", position, by), *following)
 
     results = code.while_loop((zero, start, *packing.packed(op.operands[3:])), condition, run)
@@ -119,15 +120,17 @@ def lower_while(kernel: Kernel, op: Op) -> None:
     def condition(values: tuple[LlvmValue, ...]) -> LlvmValue:
         kernel.shared.forget()
         bind_all(kernel, before.args, values)
-        kernel.run_block(before)
-        flag, *rest = before.terminator.operands
-        passed.extend(flatten(kernel, rest))
-        return kernel.scalar(flag)
+        with kernel.one_op(()):
+            kernel.run_block(before)
+            flag, *rest = before.terminator.operands
+            passed.extend(flatten(kernel, rest))
+            return kernel.scalar(flag)
 
     def run(values: tuple[LlvmValue, ...]) -> Sequence[LlvmValue]:
         bind_all(kernel, body.args, passed)
-        kernel.run_block(body)
-        return flatten(kernel, body.terminator.operands)
+        with kernel.one_op(()):
+            kernel.run_block(body)
+            return flatten(kernel, body.terminator.operands)
 
     code.while_loop(flatten(kernel, op.operands), condition, run)
     kernel.shared.forget()
@@ -141,10 +144,11 @@ def lower_if(kernel: Kernel, op: Op) -> None:
     def way(index: int) -> Sequence[LlvmValue]:
         kernel.shared.forget()
         block = op.regions[index]
-        kernel.run_block(block)
-        if not packings:
-            packings.append(Packing(kernel, block.terminator.operands))
-        return packings[0].packed(block.terminator.operands)
+        with kernel.one_op(()):     # what is made here is not there on the other way
+            kernel.run_block(block)
+            if not packings:
+                packings.append(Packing(kernel, block.terminator.operands))
+            return packings[0].packed(block.terminator.operands)
 
     joined = kernel.code.branch(kernel.scalar(op.operands[0]), lambda: way(0), lambda: way(1))
     kernel.shared.forget()
