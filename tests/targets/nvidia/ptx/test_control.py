@@ -53,6 +53,14 @@ def test_lanes_meet_before_the_join_is_left(seed: int) -> None:
     assert (out == -1).all()
 
 
+def test_warps_are_whole_behind_loops_of_different_lengths() -> None:
+    """Lanes of several warps come to the join in any company, and all of a warp leave it together."""
+    for seed in range(24):
+        out = outcome("""rem.u32 %r2, %r100, 5; mov.u32 %r1, 0; again: add.u32 %r1, %r1, 1; setp.gt.u32 %p1, %r1, %r2;
+            @!%p1 bra again; bar.sync 0;""", block=160, seed=seed)
+        assert (out == 1 + np.arange(160) % 5).all()
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_table_of_branches(seed: int) -> None:
     out = outcome("""rem.u32 %r2, %r100, 3; targets: .branchtargets a, b, c; brx.idx %r2, targets;

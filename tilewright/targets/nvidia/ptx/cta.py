@@ -169,18 +169,39 @@ class Cta:
         while strand.stack and strand.stack[-1] == strand.pc:
             strand.stack = strand.stack[:-1]
         for other in self.ready:
-            if other.pc == strand.pc and other.stack == strand.stack and other.admitted == strand.admitted \
-                    and self._may_merge(other, strand):
-                other.on = self.mask(self.lanes(other.on) | self.lanes(strand.on))
-                other.count += strand.count
+            if self._same_place(other, strand) and self._may_merge(other, strand):
+                self._merge(other, strand)
+                if self.launch.seed:
+                    self._absorb(other)
                 return
         self.ready.append(strand)
+
+    @staticmethod
+    def _same_place(one: Strand, other: Strand) -> bool:
+        return other.pc == one.pc and other.stack == one.stack and other.admitted == one.admitted
+
+    def _merge(self, strand: Strand, other: Strand) -> None:
+        strand.on = self.mask(self.lanes(strand.on) | self.lanes(other.on))
+        strand.count += other.count
+
+    def _absorb(self, strand: Strand) -> None:
+        """Merge a strand that has grown with the others at its place that now have lanes of the same warps."""
+        found: Strand | None = strand
+        while found is not None:
+            found = next((other for other in self.ready if other is not strand and self._same_place(strand, other)
+                          and self._share_a_warp(strand, other)), None)
+            if found is not None:
+                self.ready.remove(found)
+                self._merge(strand, found)
+
+    def _share_a_warp(self, one: Strand, other: Strand) -> bool:
+        mine, others = (self.lanes(strand.on).reshape(-1, 32).any(1) for strand in (one, other))
+        return bool((mine & others).any())
 
     def _may_merge(self, one: Strand, other: Strand) -> bool:
         if not self.launch.seed or one.on is None or other.on is None:
             return True
-        share = (one.on.reshape(-1, 32).any(1) & other.on.reshape(-1, 32).any(1)).any()
-        return bool(share) or self.random.random() < 0.5
+        return self._share_a_warp(one, other) or self.random.random() < 0.5
 
     def _choose(self) -> Strand:
         """The strand to run: those who gave way last of all, then the deepest, then the earliest."""
