@@ -6,9 +6,8 @@ broadcasts) are *flexible*, computed in whatever layout their users ask for.  An
 through elementwise ops and shape changes; a value that goes round a loop takes what the loop's body gives it, then what
 it starts with, then what its users want.
 
-This is the place of the exact assignment (docs/design.md: each op chooses among the layouts that anchors offer, solved
-by elimination): it would give the same `Homes` to `layouts.lay_out`, which inserts conversions, and nothing else would
-change.  Tests: tests/targets/nvidia/test_passes.py.
+It is where the exact assignment (`assign.py`) begins, which takes over where conversions are left that cost something.
+Tests: tests/targets/nvidia/test_passes.py.
 """
 
 from __future__ import annotations
