@@ -172,10 +172,6 @@ def test_nan_in_max(launch):
     assert index[0] == 1  # as torch: the NaN is the extreme
 
 
-@differs("argmax and argmin of a NaN", topic="Numbers",
-         peer="The result depends on the order in which elements meet.",
-         ours="The first NaN, as in torch; also for `return_indices=True`. Ties give the first index, also with "
-              "`tie_break_left=False`.")
 @triton.jit
 def beside_known_numbers(highest, lowest, x, ROWS: tl.constexpr, N: tl.constexpr):
     i = tl.arange(0, ROWS)
@@ -195,6 +191,10 @@ def test_nan_beside_numbers_known_while_compiling(launch, dtype, n):
     assert (highest == 1).all() and (lowest == 1).all()
 
 
+@differs("argmax and argmin of a NaN", topic="Numbers",
+         peer="The result depends on the order in which elements meet.",
+         ours="The first NaN, as in torch; also for `return_indices=True`. Ties give the first index, also with "
+              "`tie_break_left=False`.")
 @pytest.mark.parametrize("values,expected", [([np.nan, np.inf], 0), ([np.inf, np.nan], 1), ([2, 2], 0)])
 def test_argmax_of_nan(launch, values, expected):
     x, out = np.array([values], np.float32), np.zeros(1, np.int32)
