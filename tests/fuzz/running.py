@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from tests.fuzz.trees import Output, Program
+from tilewright.runtime import knobs
 from tilewright.testing import engines
 
 # `wide` is `batched-passes` as if a tensor had 2**30 elements
@@ -83,10 +84,11 @@ def arguments(program: Program) -> dict[str, np.ndarray]:
 
 
 def launch(engine: str, kernel, grid, *args, **kwargs) -> None:
-    if engine == "wide":
-        engines.run_batched(kernel, grid, args, kwargs, with_passes=True, wide=True)
-    else:
-        engines.launch(engine, kernel, grid, *args, **kwargs)
+    with knobs.scope(f32_default="ieee"):       # a GPU's own default, tf32, takes no numbers of more bits
+        if engine == "wide":
+            engines.run_batched(kernel, grid, args, kwargs, with_passes=True, wide=True)
+        else:
+            engines.launch(engine, kernel, grid, *args, **kwargs)
 
 
 def check(program: Program, names=ENGINES, folder: Path | None = None) -> Verdict:

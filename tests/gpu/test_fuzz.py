@@ -6,7 +6,6 @@ import pytest
 
 from tests.fuzz.generate import generate
 from tests.fuzz.running import check
-from tilewright.runtime import knobs
 
 FIRST = 500_000     # of the seeds
 
@@ -17,6 +16,5 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def test_random_kernel(seed: int) -> None:
     program = generate(seed, crowded=False)
-    with knobs.scope(f32_default="ieee"):
-        verdict = check(program, ("batched", "cuda"))
+    verdict = check(program, ("batched", "cuda"))
     assert not verdict.fails, f"{verdict}\n{program.source()}"
