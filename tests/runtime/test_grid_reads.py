@@ -463,3 +463,17 @@ def test_bound_launchers_that_are_kept_have_their_own_sizes(fill):
     for programs, launch in bound:
         launch(o, 4, BLOCK=2)
         assert o[0] == programs
+
+
+@pytest.mark.parametrize("known", [0, 6], ids=["through Python", "native"])
+def test_a_key_error_of_the_functions_own_is_its_own(fill, known):
+    own = {"a": 1}
+
+    def asks_its_own(meta):
+        return (own["tile"] + meta["BLOCK"],)
+
+    for _ in range(known):
+        assert count(fill, lambda meta: (meta["BLOCK"],)) == 2
+    for _ in range(3):
+        with pytest.raises(KeyError, match="^'tile'$"):
+            count(fill, asks_its_own)

@@ -43,14 +43,21 @@ def normalise(kernel: str, grid: Any, bound: Mapping[str, Any] | None) -> Grid:
 
 def _asked(kernel: str, function: Callable[[Any], Any], bound: Mapping[str, Any] | None) -> Any:
     """What a grid function returns; asked for a name that is no parameter, it gets told those that there are."""
-    try:
-        return function(bound)
-    except KeyError as error:
-        name = error.args[0] if len(error.args) == 1 else None
-        if bound is None or not isinstance(name, str) or name in bound:
-            raise
-        raise GridKeyError(f"{kernel}: the grid function asks for {name!r}, but the arguments are "
-                           f"{', '.join(bound)}{did_you_mean(name, bound)}") from error
+    return function(None if bound is None else _Arguments(kernel, bound))
+
+
+class _Arguments(dict[str, Any]):
+    """A launch's arguments by name; only what is asked of them in vain is a `GridKeyError`."""
+
+    def __init__(self, kernel: str, bound: Mapping[str, Any]) -> None:
+        super().__init__(bound)
+        self._kernel = kernel
+
+    def __missing__(self, name: Any) -> Any:
+        if not isinstance(name, str):
+            raise KeyError(name)
+        raise GridKeyError(f"{self._kernel}: the grid function asks for {name!r}, but the arguments are "
+                           f"{', '.join(self)}{did_you_mean(name, self)}")
 
 
 class GridKeyError(KeyError):
