@@ -384,9 +384,12 @@ def test_the_negative_bit_of_a_tensor_is_seen(affine, slow):
     """Of torch's tensors only views of a conjugate's imaginary part have it; what looks like them is asked."""
     z = torch.arange(1.0, 9.0) * (1 - 1j)
     o, wide = torch.zeros(2), torch.arange(16.0).reshape(4, 4)
-    warm(affine, torch.ones(2), o, 2, 2, BLOCK=2)
+    for x in (torch.ones(2), torch.ones(9)[1:5]):       # on both alignments
+        for n in (1, 2):
+            warm(affine, x, o, 2, n, BLOCK=2)
     negative = z.conj().imag
-    for x in (negative, negative[::2], negative[0], negative[:1], negative.reshape(2, 4).t()):
+    for x in (negative, negative[::2], negative[0], negative[:1], negative.reshape(2, 4).t(),
+              negative[2].unsqueeze(0), negative[2].reshape(1), negative[2].reshape(1, 1)):
         with pytest.raises(TypeError, match="parameter 'x': its negative bit is set.*pass tensor.resolve_neg"):
             affine[(1,)](x, o, 2, 2, BLOCK=2)
     affine[(1,)](negative.resolve_neg(), o, 2, 2, BLOCK=2)

@@ -63,7 +63,8 @@ def test_tensors_of_torch_func_are_refused_with_a_cure_that_works(case: str) -> 
 
 @differs("A tensor with torch's negative bit is refused", topic="Launching and tuning",
          peer="The bit is not looked at: a kernel reads the numbers with the wrong sign.",
-         ours="An error that says `resolve_neg()`. (Such are views of the imaginary part of a conjugate.)")
+         ours="An error that says `resolve_neg()`. (Such are views of the imaginary part of a conjugate. Once a kernel "
+              "is warm, one in memory that is aligned to half a complex number is not noticed.)")
 def test_the_negative_bit() -> None:
     z = torch.tensor([1 + 2j, 3 + 4j])
     for _ in range(3):

@@ -112,17 +112,22 @@ class ValueCode:
         """Whether a torch tensor's memory holds its numbers, and not those with the other sign (`is_neg`).
 
         DLPack does not say it.  What is marked so is the imaginary part of a conjugate, or a view of one: it begins in
-        the middle of a complex number, and its strides are whole ones.  Only what may be that is asked.
+        the middle of a complex number, and its strides are whole ones.  Only what may be that is asked.  (Complex
+        numbers in memory that is aligned to half of one, and what torch._neg_view marks, are not noticed.)
         """
         n = self.module.function("is_plain", [("thing", PTR), ("tensor", PTR), ("address", I64), ("size", I64),
                                               ("is_neg", PTR)], I32, inline=True)
         thing, tensor, address, size, is_neg = n.params
-        strides, some_odd = n.get(tensor, _DL_STRIDES, PTR), n.variable(0)
+        strides, shape, some_odd = n.get(tensor, _DL_STRIDES, PTR), n.get(tensor, _DL_SHAPE, PTR), n.variable(0)
         n.when(n.is_("eq", n.both(address, size), 0), lambda: n.leave(1))       # complex numbers are aligned
         n.when(n.is_("ne", n.both(n.get(tensor, _DL_DTYPE, I32), 255), _DL_FLOAT), lambda: n.leave(1))
         n.when(n.is_("eq", n.as_int(strides), 0), lambda: n.leave(1))
-        n.count(0, n.widen(n.get(tensor, _DL_NDIM, I32)), lambda k: n.write(
-            some_odd, n.either(n.read(some_odd), n.get(n.item(strides, k)))))
+
+        def look(k: Value) -> None:     # a dimension of one element may have any stride
+            n.when(n.is_("ne", n.get(n.item(shape, k)), 1), lambda: n.write(
+                some_odd, n.either(n.read(some_odd), n.get(n.item(strides, k)))))
+
+        n.count(0, n.widen(n.get(tensor, _DL_NDIM, I32)), look)
         n.when(n.is_("ne", n.both(n.read(some_odd), 1), 0), lambda: n.leave(1))
         args = n.f.alloca(PTR, align=8)
         n.put(args, 0, thing)
