@@ -86,10 +86,20 @@ def box_store(kernel: Kernel, op: Op) -> None:
     coordinates = _coordinates(kernel, op, op.operands[2:])
     if op.attrs["again"]:       # of two stores to one place the later one wins
         code.machine("bulk.wait", [], [], guard=first, read="")
-    code.machine("tensor.store", [], [_map(kernel, op, op.operands[2:], False), base, *coordinates], guard=first,
-                 groups=(2, len(coordinates)), rank=str(len(coordinates)))
+    code.machine("tensor.store", [], [_map(kernel, op, op.operands[2:], False), base, *coordinates],
+                 guard=_none_negative(kernel, first, coordinates), groups=(2, len(coordinates)),
+                 rank=str(len(coordinates)))
     code.machine("bulk.commit", [], [], guard=first)
     code.machine("bulk.wait", [], [], guard=first, read="" if op.attrs["shared"] else ".read")
+
+
+def _none_negative(kernel: Kernel, guard: LlvmValue, coordinates: Sequence[LlvmValue]) -> LlvmValue:
+    """`guard`, where a block starts at no negative place."""
+    for coordinate in coordinates:
+        known = integer_value(coordinate)
+        if known is None or known < 0:
+            guard = kernel.code.op("and", guard, kernel.code.icmp("sge", coordinate, constant(I32, 0)))
+    return guard
 
 
 def proxy_fence(kernel: Kernel, op: Op) -> None:

@@ -182,6 +182,9 @@ def _store_tensor(instruction: Instruction, bind: Binding) -> Step:
             if start % 128:
                 raise Fault("misaligned", f"a tensor copy from byte {start} of shared memory, no multiple of 128",
                             (thread,))
+            if min(corner) < 0:     # CUDA C++ Programming Guide, Using TMA; "illegal instruction" on an H200, 2026-11-30
+                raise Fault("operand", f"a tensor copy to global memory that starts at {tuple(corner[::-1])}, which is "
+                            "negative", (thread,))
             byte, address, inside = box_places(fields, corner, start, written=True)
             kind = _KINDS.get(fields.element, f"u{8 * fields.item}")
             start_out_of_shared(bind, byte, fields.item, address, inside, thread, pc, reduction, kind)
