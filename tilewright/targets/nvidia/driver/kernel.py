@@ -50,7 +50,7 @@ class CudaKernel(LoadedKernel):
     """See the module's docstring."""
 
     # Native launches with tensor maps have run against the tests' own driver, and on no GPU so far (2026-11-30).
-    maps_natively = False
+    maps_natively = True
 
     def __init__(self, code: CodeObject, device: Device, plain: Callable[[], LoadedKernel] | None = None) -> None:
         """`plain` gives the same kernel without tensor maps, for arrays that have none."""
