@@ -75,6 +75,16 @@ def stepping(x, out, BM: tl.constexpr, BN: tl.constexpr, STEP: tl.constexpr):
 
 
 @triton.jit
+def known(x, out, BM: tl.constexpr, BN: tl.constexpr, STEP: tl.constexpr):
+    out.store([0, STEP], x.load([0, 0]))
+
+
+@triton.jit
+def aside(x, out, BM: tl.constexpr, BN: tl.constexpr):
+    out.store([0, tl.program_id(0) * BN], x.load([0, 0]))
+
+
+@triton.jit
 def twice(x, out, row, BM: tl.constexpr, BN: tl.constexpr):
     v = x.load([0, 0])
     out.store([row, 0], v)
@@ -209,10 +219,10 @@ def test_blocks_over_the_edge(corner, dtype):
                                     (49, 79), (0, 2**31 - 1), (-2**31, 0), (2**40, 0), (0, -2**40)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8])
 def test_blocks_stored_at_any_place(corner, dtype):
-    """The hardware stores none that starts at a negative place; the machine finds one that tries it."""
+    """The hardware stores none that starts at a negative place or within 16 bytes of a row."""
     x, out = array(32, 64, dtype=dtype, seed=1), array(50, 80, dtype=dtype)
     code = run(placed, (1,), (describe(x, [32, 64]), describe(out, [32, 64]), *corner), {"BM": 32, "BN": 64})
-    assert code.texts["ptx"].count(COPY) == 2 and "st.global" in code.texts["ptx"]
+    assert code.texts["ptx"].count(COPY) == 2 - (corner[1] == 1) and "st.global" in code.texts["ptx"]   # 1: a constant
     wide = np.zeros((50 + 64, 80 + 128), dtype)
     row, column = (min(max(c, -n), e) for c, n, e in zip(corner, (32, 64), out.shape))
     wide[32 + row:64 + row, 64 + column:128 + column] = x
@@ -232,12 +242,15 @@ def test_stores_of_threads_and_of_the_hardware_in_order(row, seed):
     np.testing.assert_array_equal(out, x)
 
 
-@pytest.mark.parametrize("step, threads", [(32, False), (16, True), (48, True)])
-def test_threads_stand_ready_where_a_block_may_be_cut_in_front(step, threads):
+@pytest.mark.parametrize("kernel, step, threads", [(stepping, 32, False), (stepping, 16, True), (stepping, 48, True),
+                                                   (aside, None, False), (known, 4, False), (known, 6, True)])
+def test_threads_stand_ready_where_a_block_may_be_cut_in_front(kernel, step, threads):
     """A block that starts at a multiple of its size lies wholly in the array or wholly in front of it."""
     args = (describe(array(64, 64), [32, 64]), describe(array(64, 64), [32, 64]))
-    code = launch_code(stepping, args, {"BM": 32, "BN": 64, "STEP": step}, ptx_machine.TARGET)
-    assert code.texts["ptx"].count(COPY) == 2 and ("st.global" in code.texts["ptx"]) == threads
+    constants = {"BM": 32, "BN": 64} if step is None else {"BM": 32, "BN": 64, "STEP": step}
+    code = launch_code(kernel, args, constants, ptx_machine.TARGET)
+    assert code.texts["ptx"].count(COPY) == (1 if (kernel, step) == (known, 6) else 2)
+    assert ("st.global" in code.texts["ptx"]) == threads
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.float64])
@@ -470,14 +483,15 @@ def test_the_machine_finds_faults_that_are_planted(line, put, message):
         launch_changed(added, args, {"BM": 16, "BN": 32}, (line, put))
 
 
-def test_the_machine_stores_no_block_at_a_negative_place():
-    args, constants = [describe(array(64, 64), [32, 64]) for _ in range(2)], {"BM": 32, "BN": 64, "STEP": 32}
-    start, guard = r"shl\.b32\s+(%r\d+), (%r\d+), 5;", r"setp\.gt\.s32\s+(%p\d+), (%r\d+), -1;"
-    negative, always = r"sub.s32 \1, \2, 3;", r"setp.ge.u32 \1, \2, 0;"
-    launch_changed(stepping, args, constants, (start, negative))
-    assert not args[1].base.any()
-    with pytest.raises(Fault, match="negative"):
-        launch_changed(stepping, args, constants, (start, negative), (guard, always))
+@pytest.mark.parametrize("put", [r"sub.s32 \1, \2, 4;", r"add.s32 \1, \2, 2;"], ids=["negative", "within 16 bytes"])
+def test_the_machine_stores_no_block_at_such_a_place(put):
+    args = [describe(array(64, 64), [64, 32]), describe(array(64, 64), [64, 32])]
+    start, guard = r"shl\.b32\s+(%r\d+), (%r\d+), 5;", r"and\.pred\s+(%p\d+), (%p\d+), %p\d+;"
+    if "sub" in put:        # what LLVM knows of multiples it does not test
+        launch_changed(aside, args, {"BM": 64, "BN": 32}, (start, put))
+        assert not args[1].base.any()
+    with pytest.raises(Fault, match="negative, or within"):
+        launch_changed(aside, args, {"BM": 64, "BN": 32}, (start, put), (guard, r"mov.pred \1, \2;"))
 
 
 def launch_changed(kernel, args, constants, *changes):

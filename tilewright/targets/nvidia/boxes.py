@@ -22,7 +22,7 @@ from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia.conversion import write_registers
 from tilewright.targets.nvidia.shared import alignment
 from tilewright.targets.nvidia.state import Kernel
-from tilewright.targets.nvidia.tensor_maps import Numbers, box_bytes
+from tilewright.targets.nvidia.tensor_maps import ALIGNMENT, Numbers, box_bytes
 
 PARAMETER = Type('ptr byval([128 x i8]) align 64 "nvvm.grid_constant"')     # else LLVM copies it to local memory
 MBARRIER_BYTES = 8
@@ -87,18 +87,22 @@ def box_store(kernel: Kernel, op: Op) -> None:
     if op.attrs["again"]:       # of two stores to one place the later one wins
         code.machine("bulk.wait", [], [], guard=first, read="")
     code.machine("tensor.store", [], [_map(kernel, op, op.operands[2:], False), base, *coordinates],
-                 guard=_none_negative(kernel, first, coordinates), groups=(2, len(coordinates)),
+                 guard=_if_stored(kernel, first, coordinates, memory.element.bytes), groups=(2, len(coordinates)),
                  rank=str(len(coordinates)))
     code.machine("bulk.commit", [], [], guard=first)
     code.machine("bulk.wait", [], [], guard=first, read="" if op.attrs["shared"] else ".read")
 
 
-def _none_negative(kernel: Kernel, guard: LlvmValue, coordinates: Sequence[LlvmValue]) -> LlvmValue:
-    """`guard`, where a block starts at no negative place."""
+def _if_stored(kernel: Kernel, guard: LlvmValue, coordinates: Sequence[LlvmValue], item: int) -> LlvmValue:
+    """`guard`, where the hardware stores a block that starts at these coordinates, fastest dimension first."""
+    code = kernel.code
     for coordinate in coordinates:
         known = integer_value(coordinate)
         if known is None or known < 0:
-            guard = kernel.code.op("and", guard, kernel.code.icmp("sge", coordinate, constant(I32, 0)))
+            guard = code.op("and", guard, code.icmp("sge", coordinate, constant(I32, 0)))
+    first, inside = coordinates[0], constant(I32, ALIGNMENT // item - 1)
+    if item < ALIGNMENT and ((known := integer_value(first)) is None or known * item % ALIGNMENT):
+        guard = code.op("and", guard, code.icmp("eq", code.op("and", first, inside), constant(I32, 0)))
     return guard
 
 

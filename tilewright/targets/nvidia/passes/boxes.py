@@ -9,15 +9,17 @@
                                             x = shared_load a; y = shared_load c
                                             shared_free c; shared_free a
                                             z = x + y
-                                            if r starts at no negative place { box_store r, z } else { store r, z }
+                                            if r starts where it may { box_store r, z } else { store r, z }
 
 Loads between which nothing else happens are begun together, so that they wait once.  The barrier in front lets the
 hardware write where threads have read, and the fence shows it what they wrote, to shared memory as to global memory.
 Each such place has an mbarrier of its own, which is used once, since what is in a loop stays with the threads: a copy
 that is waited for where it begins takes longer than their accesses do (loads 5 to 31 % an iteration, stores 8 to 23 %,
-blocks of 1 to 32 KiB, H200, 2026-11-30).  The hardware stores no block that starts at a negative place ("an illegal
-instruction": CUDA C++ Programming Guide, Using TMA, Negative indices and out of bounds), so where one may reach into
-the array nevertheless the threads stand ready; loads may start anywhere.
+blocks of 1 to 32 KiB, H200, 2026-11-30).
+
+Loads may start anywhere.  The hardware stores no block that starts within 16 bytes of a row (it ends the kernel with
+"an illegal instruction": H200, 2026-11-30) or at a negative place (CUDA C++ Programming Guide, Using TMA, Negative indices
+and out of bounds): where such a one may reach into the array the threads stand ready.
 
 Before: laid-out IR, behind `pipeline`.  After: the same stage, without `box`.
 Tests: tests/targets/nvidia/test_boxes.py.
@@ -40,7 +42,7 @@ from tilewright.ir.walk import defining_ops, ops_in, uses
 from tilewright.passes.boxes import FORGET_BOXES
 from tilewright.targets.nvidia.boxes import MBARRIER_BYTES
 from tilewright.targets.nvidia.passes.described import MOST_TOGETHER, Described, Kept, kept, tile_of
-from tilewright.targets.nvidia.tensor_maps import MAP_BYTES, box_bytes
+from tilewright.targets.nvidia.tensor_maps import ALIGNMENT, MAP_BYTES, box_bytes
 
 _PARAMETER_BYTES = 4000     # of a kernel, at most, less what is hidden (PTX ISA 5.1.6: 4096)
 _POINTER_BYTES = 8
@@ -78,26 +80,37 @@ class _Copying:
         described = Described(module)
         self._has_nan = described.has_nan
         most = (_PARAMETER_BYTES - _POINTER_BYTES * len(module.entry.params)) // MAP_BYTES
-        ranges = Ranges(module.entry)
+        self._ranges = Ranges(module.entry)
         self._boxes: dict[Op, Op] = {}      # of the accesses that the hardware does
-        # Starts of stored blocks that may be negative and in reach of the array: no whole block in front of it.
-        self._maybe_negative: dict[Op, list[Value]] = {}
+        # Of stored blocks the starts that may be wrong, by how much each of them is to be divided: see the module.
+        self._doubtful: dict[Op, list[tuple[Value, int]]] = {}
         for op in self._accesses:
             box = described.box(op)
             if box is None or op in in_loops or len(self._boxes) >= most:
                 continue
             if op.name == "store":
-                starts = Places.of(box.operands[2:]).starts
-                if any(ranges.fact(start).high < 0 for start in starts):
+                doubtful = self._doubts(op, box, described)
+                if doubtful is None:
                     continue
-                self._maybe_negative[op] = [
-                    start for start, size in zip(starts, tile_of(op.operands[1]).shape)
-                    if ranges.fact(start).low < 0 and described.divisor(start) % size]
+                self._doubtful[op] = doubtful
             self._boxes[op] = box
         self._absorbed: set[Op] = set()     # conversions of what is read in the layout wanted at once
         self._places = 0                    # at which loads are waited for
         self._build = Builder()
         self._mbarriers = Value(I32)        # one for each
+
+    def _doubts(self, store: Op, box: Op, described: Described) -> list[tuple[Value, int]] | None:
+        """`_doubtful` of a store; None if it certainly starts where none may."""
+        found, tile = [], tile_of(store.operands[1])
+        starts = Places.of(box.operands[2:]).starts
+        for dim, (start, size) in enumerate(zip(starts, tile.shape, strict=True)):
+            step = max(1, ALIGNMENT // tile.element.bytes) if dim == len(starts) - 1 else 1
+            range_, divisor = self._ranges.fact(start), described.divisor(start)
+            if range_.high < 0 or (range_.low == range_.high and range_.low % step):
+                return None
+            if divisor % (size if range_.low < 0 else step):
+                found.append((start, step))
+        return found
 
     def body(self) -> Block:
         """The kernel's body rewritten."""
@@ -180,7 +193,7 @@ class _Copying:
 
     def _store(self, op: Op, box: Op) -> None:
         self._build.location = op.loc
-        starts = self._maybe_negative[op]
+        starts = self._doubtful[op]
         if not starts:
             self._store_by_hardware(op, box)
             return
@@ -192,10 +205,15 @@ class _Copying:
 
         self._build.create("if", (can,), {}, tuple(ways()))
 
-    def _all(self, starts: Sequence[Value]) -> Value:
-        """Whether none of `starts` is negative."""
+    def _all(self, starts: Sequence[tuple[Value, int]]) -> Value:
+        """Whether all of these numbers are multiples of a power of two, and none is negative."""
         zero, build = self._constant(0, I64), self._build
-        flags = [build.create("cmp_ge_s", (start, zero))[0] for start in starts]
+        flags = []
+        for start, step in starts:
+            flags.append(build.create("cmp_ge_s", (start, zero))[0])
+            if step > 1:
+                (rest,) = build.create("and", (start, self._constant(step - 1, I64)))
+                flags.append(build.create("cmp_eq", (rest, zero))[0])
         return reduce(lambda a, b: build.create("and", (a, b))[0], flags)
 
     def _store_by_hardware(self, op: Op, box: Op) -> tuple[()]:
@@ -214,7 +232,7 @@ class _Copying:
 
     def _is_box_store(self, op: Op) -> bool:
         """Whether `op` is a store that never comes to the threads."""
-        return op.name == "store" and op in self._boxes and not self._maybe_negative[op]
+        return op.name == "store" and op in self._boxes and not self._doubtful[op]
 
     def _may_be_written(self, load: Op) -> bool:
         """Whether threads of this program or of others may write what `load` reads, while the kernel runs.
