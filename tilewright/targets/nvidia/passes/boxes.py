@@ -18,8 +18,8 @@ that is waited for where it begins takes longer than their accesses do (loads 5 
 blocks of 1 to 32 KiB, H200, 2026-11-30).
 
 Loads may start anywhere.  The hardware stores no block that starts within 16 bytes of a row (it ends the kernel with
-"an illegal instruction": H200, 2026-11-30) or at a negative place (CUDA C++ Programming Guide, Using TMA, Negative indices
-and out of bounds): where such a one may reach into the array the threads stand ready.
+"an illegal instruction": H200, 2026-11-30) or at a negative place (CUDA C++ Programming Guide, Using TMA, Negative
+indices and out of bounds): where such a one may reach into the array the threads stand ready.
 
 Before: laid-out IR, behind `pipeline`.  After: the same stage, without `box`.
 Tests: tests/targets/nvidia/test_boxes.py.
