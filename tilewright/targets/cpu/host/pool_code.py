@@ -21,6 +21,7 @@ from tilewright.targets.llvm.types import I1, I32, I64, PTR, VOID, Type, Value, 
 
 KEEP_LOCK_NS = 20_000           # shorter launches keep Python's lock: giving it away and back costs 40 ns
 NEAR_NS = 30_000                # small launches that follow each other so closely keep helpers awake
+COLD_NS = 10_000                # programs that take longer do not do so for want of code and data in the caches
 CHECK_NS = 20_000_000           # how often Ctrl-C and the clock are looked at
 COUNTDOWN = 64                  # iterations of a kernel's loop between two polls
 SMALL_SCRATCH = 4096            # scratch up to this is on the caller's stack
@@ -202,12 +203,16 @@ class PoolCode:
         n.end(new)
 
     def _measure(self) -> None:
-        """Run some of the first programs of `total` to learn what one costs; how many were run."""
+        """Run some of the first programs of `total` to learn what one costs; how many were run.
+
+        After a pause the first ones wait for code and data that have left the caches: what seems to have become slower
+        is measured once more, else a small launch would wake the others, who sleep, too.
+        """
         n = self.module.function("measure", [("kernel", PTR), ("slots", PTR), ("total", I64), ("frame", PTR)], I64)
         kernel, slots, total, frame = n.params
         most = n.greatest(n.op("lshr", total, 5), 1)
-        first = n.variable(0)
-        count = n.variable(n.pick(n.is_("eq", n.get(kernel, Kernel.COST), 0), 1, most))
+        first, before = n.variable(0), n.get(kernel, Kernel.COST)
+        count = n.variable(n.pick(n.is_("eq", before, 0), 1, most))
 
         def step(stop: Jump, again: Jump) -> None:
             now = n.read(first)
@@ -216,8 +221,19 @@ class PoolCode:
             end = n.add(now, n.least(n.read(count), n.sub(most, now)))
             elapsed = n.call("timed", kernel, slots, now, end, frame)
             n.write(first, end)
-            n.when(n.is_("ugt", elapsed, 1_000), stop)
+            n.when(n.is_("ugt", elapsed, 1_000), lambda: doubt(elapsed, stop))
             n.write(count, n.mul(end, 8))
+
+        def doubt(elapsed: Value, stop: Jump) -> None:
+            now, cost = n.read(first), n.get(kernel, Kernel.COST)
+            slower = n.both(n.is_("ugt", cost, n.mul(before, 2)), n.is_("ne", before, 0))
+            n.when(n.f.not_(n.both(slower, n.is_("ult", elapsed, COLD_NS))), stop)
+            end = n.least(n.add(now, now), total)
+            n.when(n.is_("uge", now, end), stop)
+            n.call("timed", kernel, slots, now, end, frame)
+            n.put(kernel, Kernel.COST, n.least(cost, n.get(kernel, Kernel.COST)))
+            n.write(first, end)
+            stop()
 
         n.loop(step)
         n.end(n.read(first))
