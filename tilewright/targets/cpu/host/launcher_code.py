@@ -6,7 +6,8 @@ read is still the same object, derive the launch facts from the bytes that the a
 (`launcher_grids`), and launch.
 The code is the same for all kernels; what differs is in tables (`records.Launcher`), which Python fills when the slow
 way has succeeded.  Whatever the tables do not know, and every error in the arguments, goes the slow way:
-`SLOW(kernel, grid, key address or 0, *args, **kwargs)`, a Python function, whose result is the launch's.
+`SLOW(kernel, grid, key address or 0, *args, **kwargs)`, a Python function, whose result is the launch's; with
+`Launcher.ANSWERED` for the key, the grid is what the grid function has returned.
 No references are taken beyond those that the call needs.  Tests: tests/runtime/test_native_launch.py.
 """
 
@@ -216,9 +217,9 @@ class LauncherCode:
 
     def _slow(self) -> None:
         """Call SLOW(kernel, grid, key address, *args, **kwargs)."""
-        n = self.module.function("slow", [("self", PTR), ("args", PTR), ("positional", I64), ("names", PTR),
-                                          ("key", I64)], PTR)
-        bound, args, positional, names, key = n.params
+        n = self.module.function("slow", [("self", PTR), ("grid", PTR), ("args", PTR), ("positional", I64),
+                                          ("names", PTR), ("key", I64)], PTR)
+        bound, grid, args, positional, names, key = n.params
         number = n.call("PyLong_FromLongLong", key)
         n.when(self._is_null(n, number), lambda: n.leave(0))
         total = n.variable(positional)
@@ -227,7 +228,7 @@ class LauncherCode:
         count = n.read(total)
         more = n.f.emit(PTR, f"alloca i64, {n.add(count, 3)}, align 16")
         n.put(more, 0, n.get(bound, Bound.KERNEL, PTR))
-        n.put(more, 8, n.get(bound, Bound.GRID, PTR))
+        n.put(more, 8, grid)
         n.put(more, 16, number)
         n.count(0, count, lambda k: n.put(n.item(more, k), 24, n.get(n.item(args, k))))
         state = n.get(bound, Bound.STATE, PTR)
@@ -273,7 +274,7 @@ class LauncherCode:
                         n.f.alloca(I64, Reaches.PAIRS // 8 + 2 * _MOST))
 
         def slowly(key: Value | int = 0) -> None:
-            n.leave(n.call("slow", bound, args, positional, names, key))
+            n.leave(n.call("slow", bound, n.get(bound, Bound.GRID, PTR), args, positional, names, key))
 
         shape = n.call("find_shape", state, positional, names)
         n.when(self._is_null(n, shape), slowly)
@@ -296,12 +297,17 @@ class LauncherCode:
         n.call("Py_IncRef", compiled)       # it must outlive the launch, whatever Python code does from here on
 
         def work_out_grid() -> None:
-            known = n.call("grid_of", state, shape, args, bound, tables.key)
+            returned = n.f.alloca(PTR, align=8)
+            known = n.call("grid_of", state, shape, args, bound, tables.key, returned)
 
             def without_grid() -> None:
                 n.call("Py_DecRef", compiled)
                 n.when(n.is_("slt", known, 0), lambda: n.leave(0))
-                slowly()
+                answer = n.get(returned, 0, PTR)
+                n.when(self._is_null(n, answer), slowly)
+                result = n.call("slow", bound, answer, args, positional, names, Launcher.ANSWERED)
+                n.call("Py_DecRef", answer)
+                n.leave(result)
 
             n.when(n.is_("sle", known, 0), without_grid)
 

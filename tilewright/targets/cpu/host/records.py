@@ -114,6 +114,7 @@ class Launcher:
     GRIDS, ASKS = 112, 120          # what is known of grid functions; whether unknown ones go the slow way
     SIZE = 128
     MOST_VALUES = 64        # parameters and options of a launch
+    ANSWERED = -2           # in place of a key's address: the grid is what the grid function has returned
     MOST_INDEX = 4096       # a source word below this is an index, else an object's address
 
 
