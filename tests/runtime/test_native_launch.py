@@ -367,6 +367,32 @@ def test_a_list_is_read_at_every_launch(affine, slow):
         bound(x, o, 2, 4, BLOCK=2)
 
 
+def test_much_work_wakes_helpers_as_soon_as_the_next_grid_is_named():
+    """The launcher notes whether the last launch wanted them."""
+    def adds(o, rounds):
+        value = tl.program_id(0).to(tl.float32)
+        for _ in range(rounds):
+            value = value * 0.5 + 1.0
+        tl.store(o + tl.program_id(0), value)
+
+    kernel, o = triton.jit(adds, do_not_specialize=["rounds"]), np.zeros(64, np.float32)
+    with knobs.scope(num_threads=2):
+        kernel[(64,)](o, 1)
+    for _ in range(3):
+        kernel[(64,)](o, 1)
+    state = kernel._native._state
+    for rounds, wanted in ((20_000, True), (1, False), (20_000, True)):
+        deadline = time.monotonic() + 30
+        while bool(state[Launcher.HELPERS // 8]) != wanted:
+            assert time.monotonic() < deadline
+            kernel[(64,)](o, rounds)
+            time.sleep(0.001)
+        kernel[(64,)](o, rounds)
+        assert (o == 2).all() or rounds == 1
+    unused = kernel[(64,)]      # wakes them in vain
+    del unused
+
+
 def test_the_mark_of_an_answered_grid_is_one():
     assert ANSWERED == Launcher.ANSWERED
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from tilewright.targets.cpu.host.launcher_grids import GridCode
 from tilewright.targets.cpu.host.launcher_values import ValueCode
 from tilewright.targets.cpu.host.native import Jump, Native, NativeModule
-from tilewright.targets.cpu.host.records import OB_TYPE, Bound, Frame, Kernel, Launcher, Reaches, Shape, Spec
+from tilewright.targets.cpu.host.records import OB_TYPE, Bound, Frame, Kernel, Launcher, Pool, Reaches, Shape, Spec
 from tilewright.targets.llvm.types import I1, I32, I64, PTR, VOID, Value, constant
 
 _NARGS = 2**63 - 1          # PyVectorcall_NARGS: the top bit is a flag
@@ -243,8 +243,10 @@ class LauncherCode:
         state, record, compiled, slots, sizes = n.params
         frame = n.f.alloca(I64, Frame.SIZE // 8)
         x, y, z = (n.get(sizes, 8 * k) for k in range(3))
+        n.put(frame, Frame.SHARED, 0)
         launch = n.get(record, Kernel.LAUNCH, PTR)
         code = n.call_pointer(launch, I64, record, slots, x, y, z, frame)
+        n.put(state, Launcher.HELPERS, n.get(frame, Frame.SHARED))
         n.when(n.is_("eq", code, 0), lambda: n.leave(compiled))
         arguments = n.f.alloca(PTR, 5)
 
@@ -343,6 +345,13 @@ class LauncherCode:
         n = self.module.function("bind", [("self", PTR), ("args", PTR), ("count", I64)], PTR, public=True)
         own, args, _ = n.params
         state = n.call("PyLong_AsVoidPtr", own)
+        helpers = n.get(state, Launcher.HELPERS, PTR)
+
+        def rouse() -> None:
+            asleep = n.is_("ne", n.atomic_get(helpers, Pool.SLEEPERS, I32, "monotonic"), 0)
+            n.when(asleep, lambda: n.call_pointer(n.get(helpers, Pool.ROUSE, PTR), VOID, helpers))
+
+        n.when(n.f.not_(self._is_null(n, helpers)), rouse)
         memory = n.variable(n.get(state, Launcher.FREE, PTR))
         n.put(state, Launcher.FREE, constant(PTR, 0))
 

@@ -2,7 +2,7 @@
 
 Launching takes the pool's lock or, when another thread has it, runs alone; `sharing_code` says how work is shared.
 Work too small to be worth the others' help stays on the caller (`launch` measures its first programs to find out); half
-as much is enough where they are awake.
+as much is enough where they are awake, four times as much is asked for where they have slept for long.
 Ctrl-C and the time limit are looked at by the caller alone, between chunks, while it waits and in `while` loops of
 the kernel, which call `poll`; they set the cancel word, which everybody looks at.
 Before: the records of `records.py`.  After `launch`: every program has run or the launch was stopped, and no thread is
@@ -21,6 +21,7 @@ from tilewright.targets.llvm.types import I1, I32, I64, PTR, VOID, Type, Value, 
 
 KEEP_LOCK_NS = 20_000           # shorter launches keep Python's lock: giving it away and back costs 40 ns
 NEAR_NS = 30_000                # small launches that follow each other so closely keep helpers awake
+DOZE_NS = 2_000_000             # helpers who sleep for longer come after 20 to 60 us, before that after 5 to 10
 COLD_NS = 10_000                # programs that take longer do not do so for want of code and data in the caches
 CHECK_NS = 20_000_000           # how often Ctrl-C and the clock are looked at
 COUNTDOWN = 64                  # iterations of a kernel's loop between two polls
@@ -239,16 +240,17 @@ class PoolCode:
         n.end(n.read(first))
 
     def _near(self) -> None:
-        """Whether helpers are awake, or were wanted just before: who wakes them for one small launch waits for that."""
-        n = self.module.function("near", [("pool", PTR)], I1)
-        pool, = n.params
+        """Whether helpers are awake, or were wanted less than `window` ns ago for as little work, of which there is
+        `work` now: who wakes them for one small launch waits for that."""
+        n = self.module.function("near", [("pool", PTR), ("work", I64), ("window", I64)], I1)
+        pool, work, window = n.params
         started = n.is_("ne", n.get(pool, Pool.STARTED, I32), 0)
         awake = n.both(started, n.is_("eq", n.atomic_get(pool, Pool.SLEEPERS, I32, "monotonic"), 0))
         n.when(awake, lambda: n.leave(1))
         now = n.call("clock")
         before = n.get(pool, Pool.RECENT)
-        n.put(pool, Pool.RECENT, now)
-        n.end(n.is_("ult", n.sub(now, before), NEAR_NS))
+        n.put(pool, Pool.RECENT, n.add(now, work))
+        n.end(n.is_("slt", n.sub(now, before), window))
 
     def _run(self) -> None:
         """Run `total` programs where that is fastest."""
@@ -275,7 +277,8 @@ class PoolCode:
             return n.op("lshr", n.mul(n.least(count, 1 << 31), n.get(kernel, Kernel.COST)), 10)
 
         first = n.variable(0)
-        sure = n.both(n.is_("uge", expected(total), n.mul(worth, 4)), n.is_("ne", n.get(kernel, Kernel.COST), 0))
+        much = n.mul(worth, 4)
+        sure = n.both(n.is_("uge", expected(total), much), n.is_("ne", n.get(kernel, Kernel.COST), 0))
         n.when(n.f.not_(sure), lambda: n.write(first, n.call("measure", kernel, slots, total, frame)))
         done = n.read(first)
         n.when(n.is_("uge", done, total), n.leave)
@@ -285,9 +288,14 @@ class PoolCode:
             n.call("share_if_it_pays", kernel, slots, done, total, frame)
             n.leave()
 
+        def share_much() -> None:
+            n.put(frame, Frame.SHARED, pool)
+            share()
+
         def consider() -> None:
-            n.when(n.is_("uge", work, worth), share)
-            n.when(n.is_("uge", n.mul(work, 2), worth), lambda: n.when(n.call("near", pool), share))
+            n.when(n.is_("uge", work, much), share_much)
+            window = n.pick(n.is_("uge", work, worth), DOZE_NS, NEAR_NS)
+            n.when(n.is_("uge", n.mul(work, 2), worth), lambda: n.when(n.call("near", pool, work, window), share))
 
         n.when(n.is_("ugt", n.get(pool, Pool.THREADS), 1), consider)
         n.call("solo", kernel, slots, done, total, frame)
