@@ -381,7 +381,7 @@ def test_bad_arguments(affine, args, kwargs, error, text):
 
 
 def test_the_negative_bit_of_a_tensor_is_seen(affine, slow):
-    """Of torch's tensors only views of a conjugate's imaginary part have it; what looks like them is asked."""
+    """Of torch's tensors only views of a conjugate's imaginary part have it; what looks like them is launched."""
     z = torch.arange(1.0, 9.0) * (1 - 1j)
     o, wide = torch.zeros(2), torch.arange(16.0).reshape(4, 4)
     for x in (torch.ones(2), torch.ones(9)[1:5]):       # on both alignments

@@ -319,6 +319,11 @@ class Walker:
         assert isinstance(binding, Virtual)
         return binding.op
 
+    @property
+    def fuses(self) -> bool:
+        """Whether the nest that is being written has fused tiles to store."""
+        return bool(self._fused)
+
     def visit(self, e: Evaluator, index: Index) -> None:
         """Store the nest's fused tiles at `index`."""
         for value, buffer in self._fused.items():

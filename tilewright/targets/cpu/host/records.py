@@ -118,11 +118,28 @@ class Launcher:
 
 
 class Types:
-    """Classes whose objects native code reads, or 0: NumPy's array, torch's Tensor and Parameter; torch's function
-    that describes a tensor (`DLPackExchangeAPI.dltensor_from_py_object_no_sync`); the text "is_neg", interned."""
+    """Classes whose objects native code reads, or 0: NumPy's array, torch's Tensor and Parameter.
+
+    `DESCRIBE` is torch's function that describes a tensor (`DLPackExchangeAPI.dltensor_from_py_object_no_sync`),
+    `IS_NEG` the text "is_neg", interned.  `TENSOR_AT` is where in its Python object a tensor's handle stands, `KEYS_AT`
+    where its dispatch keys stand behind the address that is the handle, `NEGATIVE` the bit among them; 0 where that is
+    not known.  `PLAIN` and `INFERRED` are the keys of ordinary tensors, which the `GET_` functions describe;
+    `ELEMENTS` are DLPack's words for torch's numbers of dtypes, 32 bits each.
+    """
 
     ARRAY, TENSOR, PARAMETER, DESCRIBE, IS_NEG = 0, 8, 16, 24, 32
-    SIZE = 40
+    TENSOR_AT, KEYS_AT, NEGATIVE, PLAIN, INFERRED = 40, 48, 56, 64, 72
+    GET_DATA, GET_SHAPE, GET_STRIDES, GET_DTYPE, GET_DIM = 80, 88, 96, 104, 112
+    ELEMENTS, MOST_ELEMENTS = 120, 64
+    SIZE = ELEMENTS + 4 * MOST_ELEMENTS
+
+
+class Array:
+    """Offsets in NumPy's PyArrayObject and, behind `DESCR`, PyArray_Descr (`ndarraytypes.h`), and bits of the flags."""
+
+    DATA, NDIM, SHAPE, STRIDES, DESCR, FLAGS = 16, 24, 32, 40, 56, 64
+    ORDER, NUMBER = 26, 28      # a letter, an i32
+    ALIGNED, WRITEABLE, WARN_ON_WRITE = 0x100, 0x400, 1 << 31
 
 
 class Rule:
