@@ -136,18 +136,20 @@ class Code(FunctionWriter):
             self._depth[value.name] = min(self._depth.get(value.name, 0), self.depth)
         return value
 
-    def follows_index(self, make: Callable[[Value], Iterable[Value]]) -> bool:
-        """Whether some of the values that `make` writes for an i64 index depend on it, or are read at each place.
-
-        What it writes for this question is dropped, but for what hoists out.
-        """
+    @contextmanager
+    def trial(self) -> Iterator[Value]:
+        """What is written within, for an i64 index, is dropped, but for what does not depend on it, which hoists."""
         block = self.block
         self._push(block)
-        depth, made = self.depth, make(self._named(I64, "i"))
-        follows = any(self._depth.get(v.name, 0) >= depth for v in made)
-        self._pop()
-        self.block = block
-        return follows
+        try:
+            yield self._named(I64, "i")
+        finally:
+            self._pop()
+            self.block = block
+
+    def is_within(self, value: Value) -> bool:
+        """Whether a value is made within the innermost open level, and so may depend on its index."""
+        return self._depth.get(value.name, 0) >= self.depth
 
     def reserve(self) -> Callable[[str], None]:
         """A place here for an instruction without a result that turns out later."""

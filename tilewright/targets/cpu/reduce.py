@@ -202,13 +202,10 @@ class _Reduction:
     def _is_alike(self, index: list[Lane], facts: Facts) -> bool:
         """Whether the inputs are the same at every place of the row where `facts` hold."""
         width, size = self.nest.width, self.nest.shape[self.axis]
-
-        def read(i: LlvmValue) -> Sequence[LlvmValue]:
-            return self._full(width, self._read(index, moving(i, 0, width, size, width), self.axis, width, facts,
-                                                visits=False))
-
-        with self.nest.apart():
-            return not self.code.follows_index(read)
+        with self.nest.apart(), self.code.trial() as i:
+            inputs = self._full(width, self._read(index, moving(i, 0, width, size, width), self.axis, width, facts,
+                                                  visits=False))
+            return not any(map(self.code.is_within, inputs))
 
     def _behind_alike(self, index: list[Lane], after: LlvmValue, total: Sequence[LlvmValue],
                       facts: Facts) -> Sequence[LlvmValue]:
