@@ -28,7 +28,7 @@ from tilewright.runtime.async_compile import AsyncCompileMode, FutureKernel, act
 from tilewright.runtime.build import Build, stage_writer
 from tilewright.runtime.described import DescribedFunction
 from tilewright.runtime.devices import DEVICES
-from tilewright.runtime.grid import Grid, normalise
+from tilewright.runtime.grid import ANSWERED, Grid, normalise
 from tilewright.runtime.hooks import HOOKS, JitFunctionInfo, LazyDict
 from tilewright.runtime.interface import MODULES, KernelInterface, graph_test
 from tilewright.runtime.interpreted import InterpretedKernel
@@ -147,7 +147,10 @@ class JITFunction(DescribedFunction, KernelInterface):
                 self._submitted(mode, values, given, split, device))
 
     def launch_slowly(self, grid: Any, key: int, /, *args: Any, **kwargs: Any) -> CompiledKernel | None:
-        """Launch in Python; what native code needs to do it itself is noted.  `key`: see `native_launch`, or -1."""
+        """Launch in Python; what native code needs to do it itself is noted.
+
+        `key`: see `native_launch`, or -1; `ANSWERED` if `grid` is what the grid function has returned.
+        """
         try:
             return self._launch(grid, key, args, kwargs)
         except BaseException as error:
@@ -171,7 +174,7 @@ class JITFunction(DescribedFunction, KernelInterface):
         _, args, kwargs, values, given, way = call
         split = self.specializer.split(values)
         bound = dict(zip(self.arg_names, values, strict=True)) if callable(grid) else None
-        sizes = normalise(self.__name__, grid, bound)
+        sizes = normalise(self.__name__, grid, bound, is_answer=native_key == ANSWERED)
         device = CPU if split.ordinary else device_of(self.__name__, self.slot_names(split), split.pointers)
         for hook in self.pre_run_hooks:
             hook(*args, **kwargs)
