@@ -1,9 +1,9 @@
 """Tensor descriptors among the arguments of a native launch: their parts are arguments of their own there.
 
 Native code binds tensors, numbers and compile-time values (`native_launch`).  A launch with descriptors comes to
-Python, which takes them apart and calls a native launcher whose parameters are the parts; there is one for each way in which
-descriptors stand among a kernel's parameters (`Way`).  What it does not know comes back with the launch as the program
-wrote it (`Call`).
+Python, which takes them apart and calls a native launcher whose parameters are the parts; there is one for each way in
+which descriptors stand among a kernel's parameters (`Way`).  What it does not know comes back with the launch as the
+program wrote it (`Call`).
 Before: bound arguments.  Tests: tests/runtime/test_spread_launch.py.
 """
 
