@@ -7,7 +7,7 @@ Tests: tests/targets/nvidia/.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -53,7 +53,7 @@ _FRESH = frozenset({"iota", "splat", "expand_dims", "broadcast", "permute", "hin
 class Kernel:
     """The state of one kernel's code generation."""
 
-    def __init__(self, module: Module, code: Code, capability: Capability, indices: Set[Value]) -> None:
+    def __init__(self, module: Module, code: Code, capability: Capability, indices: set[Value]) -> None:
         self.module = module
         self.code = code
         self.capability = capability

@@ -39,22 +39,22 @@ class Deferred(Value):
     `Code.rounded`): then they cost neither text nor LLVM's time.  The element that equality sees stands for the name.
     """
 
-    _make: Callable[[], Value]
+    _write: Callable[[], Value]
     _made: Value
 
     @classmethod
     def of(cls, code: Code, t: Type, make: Callable[[], Value]) -> Deferred:
         place = code.here()
         value = cls(t, f"%deferred{place.number}")
-        value._make = lambda: code.made_at(place, make)
+        value._write = lambda: code.made_at(place, make)
         return value
 
     @property
-    def name(self) -> str:  # type: ignore[override]
+    def name(self) -> str:
         try:
             return self._made.name
         except AttributeError:
-            self._made = self._make()
+            self._made = self._write()
             return self._made.name
 
     @property
