@@ -15,7 +15,7 @@ Tests: tests/targets/nvidia/test_pressure.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from math import ceil
 
 from tilewright.ir.layout_rules import layout_of
@@ -74,12 +74,21 @@ def most_registers(num_warps: int) -> int:
 
 
 def _busy(module: Module) -> int:
-    """How many programs keep memory busy while some of them wait in their reductions; 1 if a program has loops, which
-    overlap by themselves, or never waits."""
-    loaded = 0
+    """How many programs keep memory busy while some of them wait in their reductions; 1 if a program never waits, or
+    has loops that do not wait: their iterations overlap by themselves."""
     ops = module.entry.body.ops
-    if any(op.name in ("for", "while") for op in ops) or not any(op.name in WAITS for op in ops):
+    loops = [op for op in ops if op.name in ("for", "while")]
+    if not loops:
+        return _beside(ops) if any(op.name in WAITS for op in ops) else 1
+    bodies = [loop.regions[-1] for loop in loops]
+    if not all(any(op.name in WAITS for op in body.ops) for body in bodies):
         return 1
+    return max(_beside(body.ops) for body in bodies)
+
+
+def _beside(ops: Sequence[Op]) -> int:
+    """How many programs at `ops` have enough loads on their way while they wait."""
+    loaded = 0
     for op in ops:
         if op.name in WAITS:
             break

@@ -86,11 +86,6 @@ class Kernel:
 
     @computed
     def likely_axis(self) -> Axis:
-        """What is likely to be so."""
-        return Axis(self.module, ranges=self.axis.ranges, optimistic=True)
-
-    @computed
-    def signed_axis(self) -> Axis:
         """What is so if nothing that is divided is negative."""
         return Axis(self.module, ranges=self.axis.ranges, signs=True)
 

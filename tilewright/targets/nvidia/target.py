@@ -223,7 +223,7 @@ class NvidiaTarget(Target):
         """The binary, the PTX, and what is said of them; for the first number of programs on an SM that leaves each
         thread registers enough, or the last."""
         with NO_FORK:
-            from tilewright.targets.nvidia.assemble import read_log
+            from tilewright.targets.nvidia.assemble import report_of
             from tilewright.targets.nvidia.emit.code import with_programs
             from tilewright.targets.nvidia.pressure import most_registers
         output = ASSEMBLY if self.assembler is None else CUBIN
@@ -233,7 +233,7 @@ class NvidiaTarget(Target):
         if not made:
             return ptx, ptx.decode(), {"binary": "ptx"}
         cubin, log, tool = made
-        report = read_log(log.decode())
+        report = report_of(cubin, log.decode())
         held_short = report.spill_bytes and report.registers < most_registers(options.num_warps)
         if held_short and len(programs) > 1:    # registers matter more than programs on the SM
             freer = with_programs(text, programs[1])

@@ -22,7 +22,7 @@ class CudaError(TritonError, RuntimeError):
 
 
 class Cuda:
-    """The driver.  `call("cuCtxGetDevice")` gives the result (or a tuple of them, or None)."""
+    """The driver.  `call("cuDeviceGetCount")` gives the result (or a tuple of them, or None)."""
 
     @computed
     def api(self) -> Any:

@@ -48,9 +48,6 @@ class Resources(NamedTuple):
 class CudaKernel(LoadedKernel):
     """See the module's docstring."""
 
-    # Native launches with tensor maps have run against the tests' own driver, and on no GPU so far (2026-11-30).
-    maps_natively = False
-
     def __init__(self, code: CodeObject, device: Device, plain: Callable[[], LoadedKernel] | None = None) -> None:
         """`plain` gives the same kernel without tensor maps, for arrays that have none."""
         self.name = code.name
@@ -90,8 +87,7 @@ class CudaKernel(LoadedKernel):
     @property
     def record(self) -> int:    # type: ignore[override]
         """See `LoadedKernel`; kernels with assertions are launched by Python, which looks for failures before."""
-        by_python = (self._status is not None or self._params + self._count > MOST_PARAMS
-                     or (self._count > 0 and not self.maps_natively))
+        by_python = self._status is not None or self._params + self._count > MOST_PARAMS
         return 0 if by_python else ctypes.addressof(self._words)
 
     @computed
