@@ -269,8 +269,7 @@ class Readers:
         torch = sys.modules.get("torch")
         if torch is not None and isinstance(value, torch.Tensor):
             return self._torch
-        masked = sys.modules.get("numpy.ma")        # np.ma would import it, which takes 15 ms
-        if masked is not None and isinstance(value, masked.MaskedArray):
+        if isinstance(value, np.ma.MaskedArray):
             return _read_masked
         if isinstance(value, np.ndarray):
             return self._numpy

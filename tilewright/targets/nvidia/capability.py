@@ -6,10 +6,11 @@ specifications per compute capability" (shared memory a block).  Tests: tests/ta
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 
-class Capability(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Capability:
     """One architecture, by its name in PTX without `sm_`: `80`, `90a`, `100a`, `120a`.
 
     `shared_bytes` is the most that one program may have.  `ptx` is the PTX version that LLVM writes.

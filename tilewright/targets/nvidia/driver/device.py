@@ -5,10 +5,10 @@ The context is the device's primary one, which torch and CuPy use as well.  Test
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from tilewright.computed import computed
 from tilewright.targets.base import MemoryCopy
@@ -17,7 +17,8 @@ from tilewright.targets.nvidia.driver.status import raise_failures
 from tilewright.targets.nvidia.driver.stream import current_stream
 
 
-class Limits(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Limits:
     """What programs ask of a device to size their grids and tiles (bytes, counts, kHz, bits)."""
 
     multiprocessors: int
@@ -68,12 +69,12 @@ class Device:
 
     def read(self, address: int, size: int) -> bytes:
         """`size` bytes of the device's memory, after all work on the device."""
-        data = ctypes.create_string_buffer(size)
+        data = bytearray(size)
         if size:
             with self.current():
                 CUDA.call("cuCtxSynchronize")
                 CUDA.call("cuMemcpyDtoH", data, address, size)
-        return data.raw
+        return bytes(data)
 
     def write(self, address: int, data: bytes) -> None:
         """Put bytes into the device's memory, after all work on the device."""

@@ -1,3 +1,0 @@
-"""`triton.profiler.context`."""
-
-from tilewright.profiler.sessions import depth
