@@ -129,6 +129,10 @@ def table() -> dict[str, Fit]:
         fits[f"erf_{form}"] = Fit(erf_rest, lambda z: mp.mpf(1), mp.mpf(0), mp.mpf(1), k, form)
         fits[f"log_erfc_{form}"] = Fit(lambda u: mp.log(mp.erfc(1 + u)), lambda u: mp.erfc(1 + u), mp.mpf(0),
                                          top - 1, lt, form)
+    width = mp.mpf("1.001") / 32            # half of a sixteenth, and what rounding adds
+    fits["exp_parts_f32"] = Fit(exp_rest, lambda r: r**2, -width * LN2, width * LN2, 1, "f32")
+    fits["exp2_parts_f32"] = Fit(by_series(lambda r: (mp.power(2, r) - 1) / r, LN2), lambda r: r, -width, width, 2,
+                                 "f32")
     fits["atanh_f64"] = Fit(by_series(atanh_tail, mp.mpf(2) / 3), lambda z: z, mp.mpf(0), ATANH_Z, 6,
                             "f64")
     quarter, eighth = mp.mpf("0.2501"), (mp.sqrt(2) - 1) ** 2 * mp.mpf("1.001")

@@ -62,8 +62,10 @@ print("all")
 def test_submodules_are_the_aliass_own() -> None:
     """`triton.language` is the module that `import triton.language` loads, not Tilewright's, which may have less."""
     assert output(INSTALL + f"""
-import sys, triton, types
+import importlib, sys, triton, types
+assert "triton.profiler" not in sys.modules     # as in triton, until it is imported
 for name in {[name for name in modules_of_the_alias() if name != 'triton']}:
+    importlib.import_module(name)
     parent, _, child = name.rpartition(".")
     found = getattr(sys.modules[parent], child)
     assert found is sys.modules[name] or name == "triton.runtime.driver", name

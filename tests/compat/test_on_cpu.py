@@ -65,6 +65,16 @@ def test_made_on_the_cpu() -> None:
         assert not x.is_cuda and x.is_cpu and x.device == CPU and x.get_device() == -1
 
 
+def test_test_data_of_the_tools_is_the_programs_own() -> None:
+    from tilewright.tools.mxfp import MXFP4Tensor, MXScaleTensor
+
+    for made in (MXFP4Tensor(size=(4, 6), device="cuda").random(), MXScaleTensor(size=(4, 6), device="cuda").random(),
+                 MXFP4Tensor(data=torch.ones(4, 6, device="cuda"), device="cuda"),
+                 MXFP4Tensor(data=torch.ones(4, 6, device="cuda")), MXScaleTensor(torch.ones(4, device="cuda"))):
+        assert made.data.device == CUDA and made.to(torch.float32).device == CUDA
+    assert MXFP4Tensor(size=(4, 6)).random().to_packed_tensor(dim=1).device == CPU
+
+
 def test_moving_copies_as_between_two_memories() -> None:
     x = torch.ones(3, device="cuda")
     there = x.cpu()

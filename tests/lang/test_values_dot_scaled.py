@@ -57,6 +57,21 @@ def test_formats(launch, kinds, k_pack, scaled):
     np.testing.assert_allclose(c, left @ right + 1, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("kinds", [("e2m1", "e2m1"), ("e4m3", "e4m3"), ("fp16", "e5m2")])
+def test_scales_with_a_mantissa(launch, kinds):
+    """NVFP4: scales of e4m3, a scale for 16 elements."""
+    rng = np.random.default_rng(2)
+    m, n, k, groups = 16, 8, 64, 4
+    (a, x), (b, y) = operand(kinds[0], (m, k), 1, rng), operand(kinds[1], (k, n), 0, rng)
+    scales = [rng.choice([0.875, 1.125, 1.75, 208.0, -0.25, 2.0**-9], (size, groups)) for size in (m, n)]
+    sa, sb = (triton.reinterpret(fp.encode(s, F8E4M3), tl.float8e4nv) for s in scales)
+    c = np.zeros((m, n), np.float32)
+    launch(product, (1,), c, a, sa, b, sb, M=m, N=n, K=k, AM=a.shape[0], AK=a.shape[1], BK=b.shape[0], BN=b.shape[1],
+           GROUPS=groups, FA=kinds[0], FB=kinds[1], PACK=True)
+    left, right = (np.repeat(s, k // groups, 1) for s in scales)
+    np.testing.assert_allclose(c, (x * left) @ (y * right.T) + 1, rtol=1e-5, atol=1e-4)
+
+
 def test_smallest_scale_and_nan(launch):
     a, b = np.full((16, 32), 0x22, np.uint8), np.full((32, 8), 0x22, np.uint8)      # all ones
     sa = np.full((16, 2), 0, np.uint8)

@@ -159,11 +159,46 @@ def test_order_of_hooks():
                    pre_hook=lambda args, reset_only: events.append(("pre", reset_only)),
                    post_hook=lambda args, exception: events.append(("post", exception)))
     kernel[grid](np.ones(16, np.float32), 16, 2.0)
-    assert events == [("config", 16), ("pre", False), ("post", None), ("pre", False), ("post", None),
+    compiled = [("config", 16)] * 2     # once to learn what is written, once more before it is timed
+    assert events == [*compiled, ("config", 16), ("pre", False), ("post", None), ("pre", False), ("post", None),
                       ("pre", True), ("config", 16)]
     events.clear()
     kernel[grid](np.ones(16, np.float32), 16, 2.0)
     assert events == [("config", 16)]
+
+
+@triton.jit
+def transposed(source, out, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK
+    out.store([0, i], tl.trans(tl.reshape(source.load([i, 0]), (BLOCK, 8))))
+
+
+def _set_blocks(args):
+    args["source"].block_shape = [args["BLOCK"], 8]
+    args["out"].block_shape = [8, args["BLOCK"]]
+
+
+def test_a_hook_that_makes_the_blocks_of_descriptors_runs_before_a_config_is_compiled():
+    """Scripts make descriptors before a config is chosen, with blocks of one element, and set them in the hook."""
+    configs = [triton.Config({"BLOCK": block}, pre_hook=_set_blocks) for block in (4, 16, 8)]
+    for do_bench in (None, times([[2, 2, 2], [1, 1, 1], [3, 3, 3]])):
+        x = np.random.default_rng(0).random((32, 8)).astype(np.float32)
+        out = np.zeros((8, 32), np.float32)
+        source, target = (TensorDescriptor.from_tensor(a, [1, 1]) for a in (x, out))
+        kernel = tuned(transposed, configs=configs, key=(), do_bench=do_bench)
+        for _ in range(3):
+            kernel[lambda meta: (32 // meta["BLOCK"],)](source, target)
+            np.testing.assert_array_equal(out, x.T)
+            out[:] = 0
+        assert all(t[0] < float("inf") for t in kernel.configs_timings.values())
+
+
+@differs("Tuning keeps its hands off the data")
+def test_what_a_hook_writes_before_a_config_is_compiled_is_put_back():
+    x = np.ones(16, np.float32)
+    configs = [triton.Config({"BLOCK": b}, pre_hook=lambda args: args["x"].__iadd__(1)) for b in (16, 32)]
+    tuned(configs=configs)[grid](x, 16, 2.0)
+    np.testing.assert_array_equal(x, 4)     # the winner's hook, then the kernel, each once
 
 
 @triton.jit

@@ -23,6 +23,8 @@ from tilewright.runtime.driver import WARP_SIZE, CpuDriver, GPUTarget, driver
 
 # The capability that is claimed: Ampere, the oldest for which programs take their plain path (no TMA, no fp8 dot).
 CAPABILITY = (8, 0)
+# Modules of Tilewright that make tensors for the program, where it asks for them: as if the program's own code did.
+_MAKERS = ("tilewright.tools.",)
 # Attribute of a tensor that the program put on the CPU; tensors without it are said to be on cuda:0.
 _ON_HOST = "_tilewright_on_host"
 
@@ -157,12 +159,17 @@ def make_mode(torch: Any, places: Places) -> Any:
 
     class CudaMeansCpu(torch.overrides.TorchFunctionMode):    # type: ignore[misc]
         def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if sys._getframe(1).f_globals.get("__name__", "").startswith("tilewright."):
+            if asks_for_itself(sys._getframe(1).f_globals.get("__name__", "")):
                 return function(*args, **(kwargs or {}))
             known, answer = places.answer(function, args)
             return answer if known else places.call(function, args, kwargs or {})
 
     return CudaMeansCpu()
+
+
+def asks_for_itself(module: str) -> bool:
+    """Whether code of `module` is Tilewright's, which gets the true answers."""
+    return module.startswith("tilewright.") and not module.startswith(_MAKERS)
 
 
 def on_host(tensor: Any) -> bool:

@@ -20,6 +20,8 @@ _CACHE = "Tilewright's cache of compiled kernels is its own: `tilewright cache -
 _AOT = "it writes C sources for an ahead-of-time build; compile with tilewright.compiler.compile instead"
 _KNOBS = "it is the machinery of triton's knobs; Tilewright's are listed by `tilewright knobs`"
 
+_PROTON = "profiles here have sessions, scopes and trees; see tilewright/profiler"
+
 _COMBINE = ("_argmax_combine _argmax_combine_tie_break_fast _argmax_combine_tie_break_left _argmin_combine "
             "_argmin_combine_tie_break_fast _argmin_combine_tie_break_left _bitonic_merge _bitonic_merge_hypercube "
             "_compare_and_swap _elementwise_max _elementwise_min _get_flip_dim _indicator _is_power_of_two _or_combine "
@@ -70,6 +72,10 @@ _LISTS: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType({
     "triton.backends.nvidia.driver": (
         ("CudaLauncher CudaUtils ty_to_cpp", _NATIVE),
         ("libcuda_dirs", "the driver's library is found as the dynamic linker finds it"),),
+    "triton.profiler": (("mode specs", _PROTON),),
+    "triton.profiler.viewer": (
+        ("apply_diff_profile derive_metrics emit_warnings filter_frames format_frames get_min_time_bytes "
+         "get_min_time_flops get_raw_metrics main match_available_metrics remove_frames show_metrics", _PROTON),),
     "triton.tools.build_extern": (("*", "it writes bindings of GPU libraries; tl.extra.libdevice has the functions"),),
     "triton.tools.compile": (("*", _AOT),),
     "triton.tools.link": (("*", _AOT),),

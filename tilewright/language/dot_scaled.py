@@ -1,7 +1,9 @@
 """`tl.dot_scaled`: the product of tiles in microscaling formats (OCP MX v1.0), in fp32 (semantics §6).
 
-Each run of elements along K has a scale, a power of two in the format e8m0: 2**(byte - 127), 255 being NaN.  Elements
-are converted to fp32, which is exact, and multiplied with their scales.
+Each run of elements along K has a scale: a power of two in the format e8m0, 2**(byte - 127), 255 being NaN, or a number
+of e4m3, as in NVFP4.  Elements are multiplied with their scales in fp32, which is exact for normal numbers, and the
+products are summed in fp32.  The scaled elements enter the product as bf16 or tf32, for which GPUs have units, where
+all their bits fit; only below 2**-126, where bf16 has fewer bits, can that be seen.
 Tests: tests/lang/test_values_dot_scaled.py.
 """
 
@@ -21,6 +23,9 @@ from tilewright.language.tensor import tensor
 from tilewright.language.types import bfloat16, float8e4nv, float8e5, float16, float32, int32, uint8
 from tilewright.language.values import describe, known, known_bool, known_dtype, shape
 
+# Bits of a number, the leading one included (OCP MX 1.0, section 5.3; IEEE 754; PTX ISA 5.2.3 for tf32).
+_BITS = {"e2m1": 2, "e4m3": 4, "e5m2": 3, "bf16": 8, "fp16": 11}
+_BF16_BITS, _TF32_BITS, _E4M3_BITS = 8, 11, 4
 _FORMATS = {"e4m3": float8e4nv, "e5m2": float8e5, "bf16": bfloat16, "fp16": float16}
 
 
@@ -32,8 +37,9 @@ def dot_scaled(lhs: Any, lhs_scale: Any, lhs_format: Any, rhs: Any, rhs_scale: A
 
     `lhs_format` and `rhs_format` are "e2m1" (two elements in a uint8, the first in the low half; packed along K, or
     along M or N where `lhs_k_pack` or `rhs_k_pack` is False), "e4m3", "e5m2" (fp8 or uint8), "bf16" or "fp16".  Scales
-    are uint8 exponents (e8m0: 2**(byte - 127), 255 is NaN) of the shapes [M, K / group] and [N, K / group], or None.
-    `fast_math` is a hint.  The formats are those of OCP Microscaling (MX) 1.0.
+    are uint8 exponents (e8m0: 2**(byte - 127), 255 is NaN) or fp8e4nv numbers, as in NVFP4, of the shapes
+    [M, K / group] and [N, K / group], or None.  `fast_math` is a hint.  The formats are those of OCP Microscaling (MX)
+    1.0.
     """
     known_bool(fast_math, "fast_math")
     if known_dtype(out_dtype, "out_dtype") != float32:
@@ -43,8 +49,18 @@ def dot_scaled(lhs: Any, lhs_scale: Any, lhs_format: Any, rhs: Any, rhs_scale: A
     left = _scaled(_builder, left, lhs_scale, "lhs_scale")
     turned = shape_ops.make_permute(_builder, right, (1, 0))
     right = shape_ops.make_permute(_builder, _scaled(_builder, turned, rhs_scale, "rhs_scale"), (1, 0))
-    result: tensor = dot.call(_builder, (left, right), {"acc": acc, "input_precision": "ieee"})
+    bits = max(_bits_of(lhs_format, lhs_scale), _bits_of(rhs_format, rhs_scale))
+    if bits <= _BF16_BITS:
+        left, right = cast(_builder, left, bfloat16), cast(_builder, right, bfloat16)
+    precision = "tf32" if bits <= _TF32_BITS else "ieee"
+    result: tensor = dot.call(_builder, (left, right), {"acc": acc, "input_precision": precision})
     return result
+
+
+def _bits_of(format: Any, scale: Any) -> int:
+    """How many bits an element may have once it is scaled; a power of two adds none."""
+    s = unwrap(scale)
+    return _BITS[known(format, "format")] + (_E4M3_BITS if s is not None and s.dtype == float8e4nv else 0)
 
 
 def _elements(builder: Builder, value: Any, format: Any, packed: int, name: str) -> tensor:
@@ -91,16 +107,21 @@ def _scaled(builder: Builder, x: tensor, scale: Any, name: str) -> tensor:
     if s is None:
         return x
     rows, columns = shape(x)
-    if not isinstance(s, tensor) or s.dtype != uint8 or len(shape(s)) != 2:
-        raise LanguageTypeError(f"{name} of tl.dot_scaled must be a tile of uint8 (e8m0) with two dimensions, not "
-                                f"{describe(scale)}")
+    if not isinstance(s, tensor) or s.dtype not in (uint8, float8e4nv) or len(shape(s)) != 2:
+        raise LanguageTypeError(f"{name} of tl.dot_scaled must be a tile of uint8 (e8m0) or fp8e4nv with two "
+                                f"dimensions, not {describe(scale)}")
     groups = shape(s)[1]
     if shape(s)[0] != rows or columns % groups:
         raise LanguageValueError(f"{name} of tl.dot_scaled must have the shape [{rows}, {columns} / group], but it is "
                                  f"{list(shape(s))}")
-    code = cast(builder, s, int32)
-    bits = comparison.where(builder, code == 0, 0x400000, code << 23)       # 2**-127 is no normal number
-    factor = bitcast(builder, comparison.where(builder, code == 255, 0x7FC00000, bits), float32)
+    factor = _power_of_two(builder, s) if s.dtype == uint8 else cast(builder, s, float32)
     spread = broadcast_to(builder, shape_ops.make_expand_dims(builder, factor, 2), (rows, groups, columns // groups))
     result: tensor = x * shape_ops.make_reshape(builder, spread, (rows, columns))
     return result
+
+
+def _power_of_two(builder: Builder, scale: tensor) -> tensor:
+    """The numbers of e8m0."""
+    code = cast(builder, scale, int32)
+    bits = comparison.where(builder, code == 0, 0x400000, code << 23)       # 2**-127 is no normal number
+    return bitcast(builder, comparison.where(builder, code == 255, 0x7FC00000, bits), float32)

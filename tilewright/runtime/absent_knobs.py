@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 _AMD = "AMD GPUs are out of Tilewright's scope"
 _C = "Tilewright compiles no C or C++"
-_PROTON = "Tilewright has no Proton; Linux's perf sees kernels with TILEWRIGHT_PERF, NVIDIA's profilers see them as any"
+_PROTON = "tilewright.profiler has no such settings; perf sees kernels with TILEWRIGHT_PERF, NVIDIA's tools as any"
 _REDIS = "there is no remote cache; `tilewright cache` packs kernels for other machines"
 _TEXTS = "stages are inspected with `dump` and `tilewright opt`, not replaced"
 

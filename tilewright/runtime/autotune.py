@@ -257,16 +257,19 @@ class Autotuner(KernelInterface):
                pointers: Mapping[str, Pointer], grid: Any) -> Saved:
         """Copies of what any of the configs may write, and of what `restore_value` names."""
         written: set[str] = set(self.restore_value)
+        on_gpu = any(p.device != CPU for p in pointers.values())
+        hooked = any(config.pre_hook is not None for config in configs)     # a hook may write any of the tensors
+        before = Saved(pointers if hooked else {}, on_gpu)
         for config in configs:
             kernel = self._compiled(config, args, kwargs, grid)
+            before.restore()
             if kernel is not None:
                 written.update(kernel.metadata.written_params)
                 if kernel.written.anything:
                     warnings.warn(f"tuning of {self.__name__} is unproven: it stores through a pointer that it loaded "
                                   "from memory, which is not put back between timed runs", stacklevel=5)
                     break
-        return Saved({name: p for name, p in pointers.items() if name in written},
-                     any(p.device != CPU for p in pointers.values()))
+        return Saved({name: p for name, p in pointers.items() if name in written}, on_gpu)
 
     def _compiled(self, config: Config, args: Sequence[Any], kwargs: Mapping[str, Any],
                   grid: Any) -> CompiledKernel | None:
@@ -278,7 +281,10 @@ class Autotuner(KernelInterface):
         return made if isinstance(made, CompiledKernel) else None
 
     def _warm(self, config: Config, args: Sequence[Any], kwargs: Mapping[str, Any], grid: Any) -> Any:
-        """What is compiled for a config; raises one of `_UNFIT` if that needs more than the device has."""
+        """What is compiled for a config, once its hook has run, which may set the blocks of descriptors; raises one of
+        `_UNFIT` if that needs more than the device has."""
+        if config.pre_hook is not None:
+            config.pre_hook({**self._named(args, kwargs), **config.all_kwargs()})
         with warnings.catch_warnings():
             warnings.simplefilter("error", FewerStagesWarning)
             made = self.fn.run(*args, grid=grid, warmup=True, **kwargs, **_set_by(config, kwargs))

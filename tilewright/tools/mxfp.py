@@ -20,7 +20,7 @@ class MXFP4Tensor:
     """e2m1 numbers, one code in each byte of `data` (uint8)."""
 
     def __init__(self, data: Any = None, size: Sequence[int] | int | None = None, device: Any = None) -> None:
-        self.device = torch.device("cpu") if device is None else torch.device(device)
+        self.device = _place(data, device)
         if data is not None:
             tensor = torch.as_tensor(data, dtype=torch.float32, device=self.device)
             self.data, self.size = _nearest_codes(tensor), tuple(tensor.shape)
@@ -58,6 +58,13 @@ class MXFP4Tensor:
         return both.narrow(dim, 0, original_shape[dim])
 
 
+def _place(data: Any, device: Any) -> Any:
+    """The device asked for, else that of a tensor, else the CPU."""
+    if device is not None:
+        return torch.device(device)
+    return data.device if isinstance(data, torch.Tensor) else torch.device("cpu")
+
+
 def _nearest_codes(x: Any) -> Any:
     """The code nearest to each number, the even one of two; larger numbers saturate, a NaN becomes the largest."""
     limits = torch.tensor([(a + b) / 2 for a, b in itertools.pairwise(_NUMBERS)], device=x.device)
@@ -71,7 +78,7 @@ class MXScaleTensor:
     """e8m0 scales, powers of two: the exponent plus 127 in each byte of `data` (uint8); 255 is NaN."""
 
     def __init__(self, data: Any = None, size: Sequence[int] | int | None = None, device: Any = None) -> None:
-        self.device = torch.device("cpu") if device is None else torch.device(device)
+        self.device = _place(data, device)
         if data is not None:
             tensor = torch.as_tensor(data, dtype=torch.float32, device=self.device)
             self.data, self.size = _exponents(tensor), tuple(tensor.shape)

@@ -1,5 +1,7 @@
 """Masks that end within a row: every end of the row, in stores, reductions, kept tiles, and two dimensions."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -98,3 +100,29 @@ def test_kept_tile_is_complete():
 def test_main_part_has_no_masks():
     text = generate(row("cmp_lt_s", False), Isa(), 512).text
     assert text.count("load <16 x float>") > text.count("masked.load.v16f32.p0(ptr align") > 0
+
+
+def behind(follows, size=512):
+    """Sum and max of a row, of a value that is the same behind the mask's end, or `follows` the column there."""
+    def body(b, x, s, n):
+        column = b.iota(size)
+        value = b.load(b.at(x, column), b.binary("cmp_lt_s", column, b.like(n, column)), b.const(2.0, F32, (size,)))
+        if follows:
+            value = b.add(value, b.op("int_to_fp_s", column, to=F32))
+        b.store(s, b.sum(value, 0))
+        b.store(b.at(s, b.const(1)), b.max(value, 0))
+    return kernel([("x", ptr(F32)), ("s", ptr(F32)), ("n", I32)], body)
+
+
+@pytest.mark.parametrize("follows", [False, True])
+@pytest.mark.parametrize("n", [-1, 0, 1, 17, 100, 479, 480, 481, 512])
+def test_every_element_behind_counts(follows, n):
+    """2 is added again and again, also where the sum cannot change any more for a while."""
+    both(behind(follows), (1,), [numbers(512), np.zeros(2, np.float32), n], optimise=(True,))
+
+
+def test_alike_elements_behind_are_combined_until_nothing_changes():
+    """The loop behind the end compares what was and what is; one whose values follow the column does not."""
+    same, following = (generate(behind(f), Isa(), 512).text for f in (False, True))
+    assert len(re.findall(r"icmp ne <16 x i32>", same)) == 2
+    assert "icmp ne <16 x i32>" not in following

@@ -2,10 +2,14 @@
 
 import stat
 
+import numpy as np
 import pytest
 
+import tilewright as triton
+import tilewright.language as tl
+from tests.targets.nvidia.harness import launch_code
 from tilewright.targets.llvm.machine import Assembler
-from tilewright.targets.nvidia import assemble
+from tilewright.targets.nvidia import NvidiaTarget, assemble
 
 
 @pytest.fixture
@@ -86,3 +90,25 @@ def test_logs_of_both():
               "ptxas info : Function properties for k\n 80 bytes stack frame, 0 bytes spill stores, 0 bytes spill\n"
               "ptxas info    : Used 54 registers, used 1 barriers\n")
     assert assemble.read_log(called) == assemble.Report(54, 8, 80, ())
+
+
+@triton.jit
+def summed(x, out, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    v = tl.load(x + offsets)
+    tl.store(out + offsets, tl.sort(v) / tl.sum(v))
+
+
+@pytest.mark.skipif(assemble.find_assembler() is None, reason="no assembler")
+@pytest.mark.parametrize("options", [{}, {"maxnreg": 32}], ids=["all registers", "few"])
+def test_a_log_that_says_nothing(options):
+    """nvJitLink's may: the cubin says the same of registers and the stack frame."""
+    args = (np.zeros(4096, np.float32), np.zeros(4096, np.float32))
+    code = launch_code(summed, args, {"BLOCK": 4096, "num_warps": 4, **options}, NvidiaTarget(90))
+    facts = code.metadata
+    found = assemble.report_of(code.binary, "")
+    assert (found.registers, found.stack_bytes) == (facts["registers"], facts["local_bytes"]) and found.registers > 0
+    assert (found.spill_bytes > 0) == (facts["spill_bytes"] > 0) == bool(options)
+    told = "ptxas info    : Used 7 registers, used 1 barriers\n"
+    assert assemble.report_of(code.binary, told).registers == 7
+    assert assemble.report_of(b"no ELF file", "") == assemble.Report()

@@ -65,6 +65,34 @@ def moved(x, out, row, column, BM: tl.constexpr, BN: tl.constexpr):
 
 
 @triton.jit
+def placed(x, out, row, column, BM: tl.constexpr, BN: tl.constexpr):
+    out.store([row, column], x.load([0, 0]))
+
+
+@triton.jit
+def stepping(x, out, BM: tl.constexpr, BN: tl.constexpr, STEP: tl.constexpr):
+    out.store([tl.program_id(0) * STEP, 0], x.load([0, 0]))
+
+
+@triton.jit
+def known(x, out, BM: tl.constexpr, BN: tl.constexpr, STEP: tl.constexpr):
+    out.store([0, STEP], x.load([0, 0]))
+
+
+@triton.jit
+def aside(x, out, BM: tl.constexpr, BN: tl.constexpr):
+    out.store([0, tl.program_id(0) * BN], x.load([0, 0]))
+
+
+@triton.jit
+def twice(x, out, row, BM: tl.constexpr, BN: tl.constexpr):
+    v = x.load([0, 0])
+    out.store([row, 0], v)
+    out.store([0, row], v + 1)
+    x.store([0, 0], out.load([0, 0]))
+
+
+@triton.jit
 def in_a_loop(x, out, n, BM: tl.constexpr, BN: tl.constexpr):
     for i in range(0, n, BM):
         v = x.load([i, 0])
@@ -127,8 +155,8 @@ def turned(x, out, BM: tl.constexpr, BN: tl.constexpr):
 
 
 @triton.jit
-def in_three_dimensions(x, out):
-    out.store([1, 2, -4], x.load([-1, 5, -3]))
+def in_three_dimensions(x, out, LAST: tl.constexpr):
+    out.store([1, 2, LAST], x.load([-1, 5, -3]))
 
 
 @triton.jit
@@ -185,6 +213,44 @@ def test_blocks_over_the_edge(corner, dtype):
     args = (describe(x, [32, 64]), describe(out, [32, 64]), *corner)
     assert COPY in run(moved, (1,), args, {"BM": 32, "BN": 64}).texts["ptx"]
     np.testing.assert_array_equal(out, block_of(x, corner, (32, 64)))
+
+
+@pytest.mark.parametrize("corner", [(0, 0), (-3, -5), (1, -1), (-1, 1), (45, 3), (5, 77), (-31, -63), (-32, 0), (0, 80),
+                                    (49, 79), (0, 2**31 - 1), (-2**31, 0), (2**40, 0), (0, -2**40)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8])
+def test_blocks_stored_at_any_place(corner, dtype):
+    """The hardware stores none that starts at a negative place or within 16 bytes of a row."""
+    x, out = array(32, 64, dtype=dtype, seed=1), array(50, 80, dtype=dtype)
+    code = run(placed, (1,), (describe(x, [32, 64]), describe(out, [32, 64]), *corner), {"BM": 32, "BN": 64})
+    assert code.texts["ptx"].count(COPY) == 2 - (corner[1] == 1) and "st.global" in code.texts["ptx"]   # 1: a constant
+    wide = np.zeros((50 + 64, 80 + 128), dtype)
+    row, column = (min(max(c, -n), e) for c, n, e in zip(corner, (32, 64), out.shape))
+    wide[32 + row:64 + row, 64 + column:128 + column] = x
+    np.testing.assert_array_equal(out, wide[32:82, 64:144])
+
+
+@pytest.mark.parametrize("row", [-8, -3, 0, 3, 8])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_stores_of_threads_and_of_the_hardware_in_order(row, seed):
+    """Which of them store is seen when it runs; each sees what the other did."""
+    x, out = array(16, 64, seed=1), array(16, 64)
+    want = np.zeros((16 + 32, 64 + 32), np.float32)
+    want[16 + row:32 + row, 16:80] = x
+    want[16:32, 16 + row:80 + row] = x + 1
+    run(twice, (1,), (describe(x, [16, 64]), describe(out, [16, 64]), row), {"BM": 16, "BN": 64}, seed)
+    np.testing.assert_array_equal(x, want[16:32, 16:80])
+    np.testing.assert_array_equal(out, x)
+
+
+@pytest.mark.parametrize("kernel, step, threads", [(stepping, 32, False), (stepping, 16, True), (stepping, 48, True),
+                                                   (aside, None, False), (known, 4, False), (known, 6, True)])
+def test_threads_stand_ready_where_a_block_may_be_cut_in_front(kernel, step, threads):
+    """A block that starts at a multiple of its size lies wholly in the array or wholly in front of it."""
+    args = (describe(array(64, 64), [32, 64]), describe(array(64, 64), [32, 64]))
+    constants = {"BM": 32, "BN": 64} if step is None else {"BM": 32, "BN": 64, "STEP": step}
+    code = launch_code(kernel, args, constants, ptx_machine.TARGET)
+    assert code.texts["ptx"].count(COPY) == (1 if (kernel, step) == (known, 6) else 2)
+    assert ("st.global" in code.texts["ptx"]) == threads
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.float64])
@@ -275,12 +341,14 @@ def test_a_conversion_between_load_and_store():
 
 
 def test_other_numbers_of_dimensions():
-    x, out = array(4, 20, 32, seed=1), array(4, 20, 32)
-    code = run(in_three_dimensions, (1,), (describe(x, [2, 16, 16]), describe(out, [2, 16, 16])), {})
-    assert code.texts["ptx"].count(COPY + ".3d") == 2
-    block, want = block_of(x, (-1, 5, -3), (2, 16, 16)), np.zeros_like(x)
-    want[1:3, 2:18, :12] = block[:, :, 4:]
-    np.testing.assert_array_equal(out, want)
+    x = array(4, 20, 32, seed=1)
+    block = block_of(x, (-1, 5, -3), (2, 16, 16))
+    for last, copies in ((4, 2), (-4, 1)):      # the hardware stores no block that starts at a negative place
+        out, want = array(4, 20, 32), array(4, 20, 32)
+        code = run(in_three_dimensions, (1,), (describe(x, [2, 16, 16]), describe(out, [2, 16, 16])), {"LAST": last})
+        assert code.texts["ptx"].count(COPY + ".3d") == copies
+        want[1:3, 2:18, max(last, 0):last + 16] = block[:, :, max(-last, 0):]
+        np.testing.assert_array_equal(out, want)
     line, copied = array(1008, seed=2), array(1008)
     code = run(in_one_dimension, (4,), (describe(line, [256]), describe(copied, [256])), {"B": 256})
     assert code.texts["ptx"].count(COPY + ".1d") == 2
@@ -411,14 +479,32 @@ def test_assemblers_take_it(kernel, shapes, rest, constants, capability):
 ], ids=["fence", "wait", "barrier", "wait for the store", "bytes", "mbarrier"])
 def test_the_machine_finds_faults_that_are_planted(line, put, message):
     args = [describe(array(50, 80), [16, 32]) for _ in range(3)]
-    code = launch_code(added, args, {"BM": 16, "BN": 32}, ptx_machine.TARGET)
-    changed, count = re.subn(line, put, code.texts["ptx"])
-    assert count
-    slots = added.specializer.split(added.bind(args, {"BM": 16, "BN": 32})[0])
+    with pytest.raises(Fault, match=message):
+        launch_changed(added, args, {"BM": 16, "BN": 32}, (line, put))
+
+
+@pytest.mark.parametrize("put", [r"sub.s32 \1, \2, 4;", r"add.s32 \1, \2, 2;"], ids=["negative", "within 16 bytes"])
+def test_the_machine_stores_no_block_at_such_a_place(put):
+    args = [describe(array(64, 64), [64, 32]), describe(array(64, 64), [64, 32])]
+    start, guard = r"shl\.b32\s+(%r\d+), (%r\d+), 5;", r"and\.pred\s+(%p\d+), (%p\d+), %p\d+;"
+    if "sub" in put:        # what LLVM knows of multiples it does not test
+        launch_changed(aside, args, {"BM": 64, "BN": 32}, (start, put))
+        assert not args[1].base.any()
+    with pytest.raises(Fault, match="negative, or within"):
+        launch_changed(aside, args, {"BM": 64, "BN": 32}, (start, put), (guard, r"mov.pred \1, \2;"))
+
+
+def launch_changed(kernel, args, constants, *changes):
+    """Launch one program with patterns of its PTX replaced."""
+    code = launch_code(kernel, args, constants, ptx_machine.TARGET)
+    changed = code.texts["ptx"]
+    for line, put in changes:
+        changed, count = re.subn(line, put, changed)
+        assert count
+    slots = kernel.specializer.split(kernel.bind(args, constants)[0])
     arguments = [dict(slots.pointers)[k] if k in dict(slots.pointers) else v for k, v in enumerate(slots.slots)]
     arguments = [ptx_machine._pointer(a) if not isinstance(a, int) else a for a in arguments]
-    with pytest.raises(Fault, match=message):
-        ptx_machine.launch(replace(code, texts={**code.texts, "ptx": changed}), (1, 1, 1), arguments, seed=1)
+    ptx_machine.launch(replace(code, texts={**code.texts, "ptx": changed}), (1, 1, 1), arguments, seed=1)
 
 
 @triton.jit

@@ -119,9 +119,10 @@ TABLE.add(OpRow("mbarrier_wait", (Operand("mbarrier"), Operand("phase")), _infer
                 "wait for the end of the phase, 0 or 1 in turn, of an mbarrier", "PTX ISA mbarrier.try_wait",
                 effects=Effect.ORDERS, stages=ON_A_GPU))
 TABLE.add(OpRow("box_store", (Operand("pointer"), Operand("value"), _PLACES), _infer_store, on_a_gpu,
-                "copy a tile through shared memory to a block of the array at `pointer`; `shared`: other accesses of "
-                "the kernel may touch it, before or behind; `again`: an earlier `box_store` may", "PTX ISA "
-                "cp.async.bulk.tensor",
+                "copy a tile through shared memory to a block of the array at `pointer`, unless it starts at a "
+                "negative place or within 16 bytes of a row; `shared`: other accesses of the kernel may touch it, "
+                "before or behind; `again`: an earlier `box_store` may",
+                "PTX ISA cp.async.bulk.tensor; CUDA C++ Programming Guide, Using TMA",
                 attributes=(MEMORY, _SWIZZLE, Attribute("shared", bool), Attribute("again", bool)),
                 effects=Effect.WRITES, stages=ON_A_GPU))
 TABLE.add(OpRow("proxy_fence", (), nothing, on_a_gpu,

@@ -136,6 +136,21 @@ class Code(FunctionWriter):
             self._depth[value.name] = min(self._depth.get(value.name, 0), self.depth)
         return value
 
+    @contextmanager
+    def trial(self) -> Iterator[Value]:
+        """What is written within, for an i64 index, is dropped, but for what does not depend on it, which hoists."""
+        block = self.block
+        self._push(block)
+        try:
+            yield self._named(I64, "i")
+        finally:
+            self._pop()
+            self.block = block
+
+    def is_within(self, value: Value) -> bool:
+        """Whether a value is made within the innermost open level, and so may depend on its index."""
+        return self._depth.get(value.name, 0) >= self.depth
+
     def reserve(self) -> Callable[[str], None]:
         """A place here for an instruction without a result that turns out later."""
         lines, place, mark = self._lines, len(self._lines), self.mark

@@ -24,7 +24,7 @@ from tilewright.targets.cpu.elementwise import Elementwise
 from tilewright.targets.cpu.lanes import Form, Lane, integer, uniform, vector, wrap
 from tilewright.targets.cpu.state import Buffer, Kernel, Virtual
 from tilewright.targets.llvm import convert
-from tilewright.targets.llvm.types import PTR, constant, integer_value
+from tilewright.targets.llvm.types import PTR, Type, constant, constant_lanes, integer_value
 from tilewright.targets.llvm.types import Value as LlvmValue
 
 Index = tuple[Lane, ...]
@@ -51,6 +51,7 @@ class Evaluator(Elementwise):
         self.floor = floor
         self.facts = facts if facts is not None else Facts()
         self.ahead = ahead if ahead is not None else {}     # loads that prefetch, and how many bytes ahead
+        self.gate: Lane | None = None       # the lanes that are to be stored, where not all are
         self.computed: dict[tuple[Value, Index], Lane] = {}
         self._half: Evaluator | None = None
 
@@ -70,6 +71,17 @@ class Evaluator(Elementwise):
                 self.code.mark = outer
             self.computed[key] = lane
         return lane
+
+    def lanes_below(self, count: LlvmValue) -> Lane:
+        """The mask of the first `count` (i64) lanes."""
+        lanes, most = constant_lanes("i32", range(self.width)), self.code.cast("trunc", count, Type("i32"))
+        return vector(I1, self.code.icmp("ult", lanes, self.code.splat(most, self.width)))
+
+    def gated(self, mask: Lane | None) -> Lane | None:
+        """The mask of a store, of the lanes that this evaluator is to store."""
+        if self.gate is None or mask is None:
+            return self.gate if mask is None else mask
+        return self.both(mask, self.gate)
 
     def half(self) -> Evaluator:
         """An evaluator of half the width for the same nest."""

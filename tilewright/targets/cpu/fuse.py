@@ -35,7 +35,7 @@ from tilewright.targets.cpu.plan import Plan, is_virtual, unrolling, work
 from tilewright.targets.cpu.state import Buffer, Kernel, Virtual
 from tilewright.targets.cpu.streaming import Streaming
 from tilewright.targets.cpu.transpose import Transposing
-from tilewright.targets.cpu.versions import Versions
+from tilewright.targets.cpu.versions import Streams, Versions
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.llvm.types import constant
 
@@ -260,7 +260,7 @@ class Walker:
     def nest(self, sources: Sequence[Value], shape: tuple[int, ...], fused: Sequence[Value],
              emit: Callable[[Nest], Sequence[LlvmValue]], also: Sequence[Op] = (),
              versions: bool = True, narrow: Element | None = None, splits: bool = False,
-             streams: Callable[[Facts], LlvmValue | None] = lambda facts: None) -> tuple[LlvmValue, ...]:
+             streams: Streams = lambda facts, by_heads: None) -> tuple[LlvmValue, ...]:
         """Write a nest of `shape` that reads `sources`, in versions if run-time tests make one of them simple.
 
         One that works on `narrow` elements alone takes a whole register of them at once.  One that `splits` follows
@@ -282,8 +282,7 @@ class Walker:
 
     def _tested_nest(self, sources: Sequence[Value], shape: tuple[int, ...],
                      emit: Callable[[Nest], Sequence[LlvmValue]], also: Sequence[Op], versions: bool,
-                     narrow: Element | None, splits: bool,
-                     streams: Callable[[Facts], LlvmValue | None]) -> Sequence[LlvmValue]:
+                     narrow: Element | None, splits: bool, streams: Streams) -> Sequence[LlvmValue]:
         """The tests of what a nest accesses, and the nest."""
         ops = self.virtual_ops(sources)
         self.test([*ops, *also])
@@ -291,9 +290,10 @@ class Walker:
 
         if narrow is not None:
             width = max(width, self.kernel.vector_bits // (8 * narrow.bytes))
-        elif self._moves(ops, also):
+        streaming_width = width
+        if narrow is None and self._moves(ops, also):
             width = self.kernel.lanes_for_moving(width)
-        choice = Versions(self.kernel, self.aliases, sources, ops, also, shape, width,
+        choice = Versions(self.kernel, self.aliases, sources, ops, also, shape, width, streaming_width,
                           1 if self.plan.is_large else unrolling(ops),
                           bool(self._fused), emit, streams, self.ahead.loads(ops, self._root))
         with self.code.scope():
@@ -318,6 +318,11 @@ class Walker:
         binding = self.kernel.bindings[value]
         assert isinstance(binding, Virtual)
         return binding.op
+
+    @property
+    def fuses(self) -> bool:
+        """Whether the nest that is being written has fused tiles to store."""
+        return bool(self._fused)
 
     def visit(self, e: Evaluator, index: Index) -> None:
         """Store the nest's fused tiles at `index`."""
@@ -407,15 +412,15 @@ class Walker:
 
         def emit(nest: Nest) -> Sequence[LlvmValue]:
             def body(e: Evaluator, index: Index) -> None:
-                on = None if mask is None else e.at(mask, index)
-                access.store_lane(e, e.at(pointer, index), e.at(value, index), on, streams=nest.streams)
+                on = e.gated(None if mask is None else e.at(mask, index))
+                access.store_lane(e, e.at(pointer, index), e.at(value, index), on, streams=nest.streams > 0)
 
             self.iterate(nest, body)
             return ()
 
-        def streams(facts: Facts) -> LlvmValue | None:
+        def streams(facts: Facts, by_heads: LlvmValue | None) -> LlvmValue | None:
             certain = mask is None or is_certain(self.kernel, mask, facts)
-            return self.streaming.condition(op, facts) if certain else None
+            return self.streaming.condition(op, facts, by_heads) if certain else None
 
         self.nest(op.operands, shape, fused, emit, [op], splits=True, streams=streams,
                   narrow=None if fused else narrow_element(self.kernel, self.aliases, op))

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from tilewright.ir.node import Op
+from tilewright.ir.node import Value as TileValue
 from tilewright.targets.cpu import lanes
 from tilewright.targets.cpu.code import Code
 from tilewright.targets.cpu.evaluate import Evaluator, Facts, Index
@@ -23,21 +24,32 @@ from tilewright.targets.cpu.state import Kernel
 from tilewright.targets.llvm.types import I64, Value, constant
 
 WORTH_TURNING = 8   # tiles with smaller sides are not worth a transposition in registers
+LINE = 64           # bytes of a line of the caches
+LONG_ROW = 16       # vectors from which a row's own loops, and a head, cost nothing that counts
 
 Body = Callable[[Evaluator, Index], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The tile of addresses, each the next one of `bytes`, by which a nest looks where lines of memory begin."""
+
+    pointer: TileValue
+    bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
     """Where masks along the vector dimension end: how many indices come before (i64), and the facts before and after.
 
-    Without `rest` nothing is done after it.
+    Without `rest` nothing is done after it, and if there is a `line`, whole vectors begin where lines do (`heads`).
     """
 
     limit: Value
     inside: Facts
     outside: Facts
     rest: bool = True
+    line: Line | None = None
 
 
 @dataclass(slots=True)
@@ -51,7 +63,7 @@ class Nest:
     facts: Facts
     axis: int = -1                            # the vector dimension; -1: the last one that is not of size one
     unroll: int = 1                           # vectors in an iteration of the innermost loop
-    streams: bool = False                     # stores bypass the caches
+    streams: int = 0                          # bytes of the elements whose stores bypass the caches; 0: of none
     split: Split | None = None
     ahead: Mapping[Op, Value] = field(default_factory=dict)    # loads that prefetch, and how many bytes ahead
     evaluators: dict[tuple[int, int], Evaluator] = field(default_factory=dict)
@@ -83,6 +95,15 @@ class Nest:
             self.evaluators[key] = Evaluator(self.kernel, width, self.floor, facts, self.ahead)
         return self.evaluators[key]
 
+    @contextmanager
+    def vectors_of(self, lanes: int) -> Iterator[None]:
+        """Parts that write `lanes` at once, from where a line begins: they bypass the caches only in whole lines."""
+        outer = self.streams
+        self.streams = outer if lanes * outer % LINE == 0 else 0
+        try:
+            yield
+        finally:
+            self.streams = outer
 
     @contextmanager
     def apart(self) -> Iterator[None]:
@@ -168,13 +189,16 @@ def _inner(nest: Nest, index: list[Lane], body: Body) -> None:
         return ()
 
     if unrolled:
-        nest.kernel.code.counted(unrolled * width, step, run)
-    for v in range(unrolled, vectors):
-        index[axis] = fixed(v * width, width)
-        body(nest.evaluator(width), tuple(index))
+        with nest.vectors_of(step):
+            nest.kernel.code.counted(unrolled * width, step, run)
+    for start, piece in ((v * width, width) for v in range(unrolled, vectors)):
+        with nest.vectors_of((vectors - unrolled) * width):
+            index[axis] = fixed(start, piece)
+            body(nest.evaluator(piece), tuple(index))
     for start, piece in tail_pieces(size, width):
-        index[axis] = fixed(start, piece)
-        body(nest.evaluator(piece), tuple(index))
+        with nest.vectors_of(1):
+            index[axis] = fixed(start, piece)
+            body(nest.evaluator(piece), tuple(index))
 
 
 def down_to(code: Code, number: Value, step: int) -> Value:
@@ -182,38 +206,78 @@ def down_to(code: Code, number: Value, step: int) -> Value:
     return code.fold("and", number, constant(I64, -step))
 
 
+def fits_head(code: Code, split: Split, size: int, width: int) -> Value:
+    """i1: whether a row of `size` that ends at the limit is long enough for a head, and vectors behind it still fit."""
+    least, most = 2 * width, size - width
+    moved = code.fold("sub", split.limit, constant(I64, least))
+    return code.icmp("ule", moved, constant(I64, max(0, most - least)))
+
+
+def _head(nest: Nest, split: Split, index: Sequence[Lane]) -> Value | None:
+    """How many indices of a row come before a line of memory begins (i64), fewer than a vector; None: not asked."""
+    code, size, line = nest.kernel.code, nest.shape[nest.axis], split.line
+    if line is None or split.rest or size < LONG_ROW * nest.width:
+        return None
+    e = nest.evaluator(1, split.inside)
+    at = (*index[:nest.axis], fixed(0), *index[nest.axis + 1:])
+    address = code.cast("ptrtoint", e.scalar(e.at(line.pointer, at)), I64)
+    behind = code.op("lshr", code.op("sub", constant(I64, 0), address), constant(I64, line.bytes.bit_length() - 1))
+    before = code.op("and", behind, constant(I64, min(nest.width, LINE // line.bytes) - 1))
+    return code.select(fits_head(code, split, size, nest.width), before, constant(I64, 0))
+
+
 def _split(nest: Nest, split: Split, index: list[Lane], body: Body) -> None:
     """The vector dimension, a power of two, in parts.  What is hoisted out of a part stays within its branch."""
     code, size, width, axis = nest.kernel.code, nest.shape[nest.axis], nest.width, nest.axis
     unroll = nest.unroll if size > nest.unroll * width else 1       # a row that is split is seldom a full one
+    head = _head(nest, split, index)
+    begin = constant(I64, 0) if head is None else head
+
+    def place(base: Value, offset: int, step: int) -> Lane:
+        return moving(base, offset, step if head is None else 1, size, width)
 
     def over(start: Value, stop: Value, count: int, facts: Facts) -> None:
         def run(i: Value, _: tuple[Value, ...]) -> tuple[Value, ...]:
             def part(u: int) -> None:
-                index[axis] = moving(i, u * width, count * width, size, width)
+                index[axis] = place(i, u * width, count * width)
                 body(nest.evaluator(width, facts), tuple(index))
 
             code.interleaved(partial(part, u) for u in range(count))
             return ()
 
-        code.loop(start, stop, constant(I64, count * width), run)
+        with nest.vectors_of(count * width):
+            code.loop(start, stop, constant(I64, count * width), run)
 
-    def whole() -> tuple[Value, ...]:
-        first = down_to(code, split.limit, unroll * width)
-        with nest.apart():
-            over(constant(I64, 0), first, unroll, split.inside)
-            if unroll > 1:
-                over(first, down_to(code, split.limit, width), 1, split.inside)
+    def before() -> tuple[Value, ...]:
+        assert head is not None
+        index[axis] = fixed(0, width)
+        with nest.apart(), nest.vectors_of(1):
+            e = nest.evaluator(width, split.inside)
+            e.gate = e.lanes_below(head)
+            body(e, tuple(index))
         return ()
 
-    edge = down_to(code, split.limit, width)
+    def whole() -> tuple[Value, ...]:
+        first = code.fold("add", begin, down_to(code, left, unroll * width))
+        with nest.apart():
+            over(begin, first, unroll, split.inside)
+            if unroll > 1:
+                over(first, edge, 1, split.inside)
+        return ()
 
     def last() -> tuple[Value, ...]:
-        index[axis] = moving(edge, 0, width, size, width)
-        with nest.apart():
+        index[axis] = place(edge, 0, width)
+        with nest.apart(), nest.vectors_of(1):
             body(nest.evaluator(width), tuple(index))
         return ()
 
+    with nest.apart(), code.trial() as i:       # what all parts need is computed once, before the first one
+        index[axis] = place(i, 0, width)
+        body(nest.evaluator(width, split.inside), tuple(index))
+    if head is not None:
+        code.branch(code.icmp("ne", head, constant(I64, 0)), before)
+    left = code.fold("sub", split.limit, begin)
+    edge = code.fold("add", begin, down_to(code, left, width))
     code.branch(code.icmp("sge", split.limit, constant(I64, width)), whole)
     code.branch(code.icmp("slt", edge, split.limit), last)
     if split.rest:

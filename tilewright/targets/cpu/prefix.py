@@ -18,6 +18,7 @@ from tilewright.ir.types import Scalar, element_of, shape_of
 from tilewright.targets.cpu.aliasing import Aliases
 from tilewright.targets.cpu.bounds import MASK_MOVES, Assumptions
 from tilewright.targets.cpu.evaluate import Facts
+from tilewright.targets.cpu.heads import is_ragged
 from tilewright.targets.cpu.nest import Split
 from tilewright.targets.cpu.state import Kernel, Virtual
 from tilewright.targets.llvm.types import I64, constant, integer_value
@@ -29,11 +30,15 @@ _ORDERS = {"cmp_lt_s": (0, 1, 0), "cmp_le_s": (0, 1, 1), "cmp_gt_s": (1, 0, 0), 
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """How a nest may be split, the facts that hold in all of it, and when (None: always)."""
+    """How a nest may be split, the facts that hold in all of it, and when (None: always).
+
+    `is_ragged`: it ends rows of numbers of elements that need not be whole lines.
+    """
 
     split: Split
     facts: Facts
     condition: LlvmValue | None
+    is_ragged: bool = False
 
 
 def find(kernel: Kernel, aliases: Aliases, sources: Sequence[Value], ops: Iterable[Op], shape: Sequence[int],
@@ -59,7 +64,16 @@ def find(kernel: Kernel, aliases: Aliases, sources: Sequence[Value], ops: Iterab
     facts, ends = found.facts, set(limits)
     split = Split(next(iter(limits.values())), replace(facts, true=facts.true | ends),
                   replace(facts, false=facts.false | ends))
-    return Prefix(split, facts, found.condition())
+    return Prefix(split, facts, found.condition(), all(_is_ragged(found, leaf) for leaf in ends))
+
+
+def _is_ragged(found: Assumptions, leaf: Value) -> bool:
+    """Whether `leaf` compares the index within a row with a number that need not be a multiple of a line."""
+    binding = found.kernel.bindings[leaf]
+    assert isinstance(binding, Virtual)
+    moving, bound, _ = _ORDERS[binding.op.name]
+    first = found.bounds(binding.op.operands[moving])
+    return first is not None and integer_value(first[0]) == 0 and is_ragged(found.kernel, binding.op.operands[bound])
 
 
 def ends(kernel: Kernel, mask: Value | None, prefix: Prefix) -> bool:

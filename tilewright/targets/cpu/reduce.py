@@ -24,7 +24,7 @@ from tilewright.targets.cpu.lanes import Lane, vector
 from tilewright.targets.cpu.nest import Nest, Split, down_to, fixed, moving, tail_pieces, vector_axis
 from tilewright.targets.cpu.state import Buffer
 from tilewright.targets.llvm.identities import identity_constant, identity_of
-from tilewright.targets.llvm.types import I64, constant
+from tilewright.targets.llvm.types import I1, I64, constant
 from tilewright.targets.llvm.types import Value as LlvmValue
 
 # Regions whose result is no signalling NaN if one operand is none.
@@ -84,11 +84,13 @@ class _Reduction:
         self.nest.rows(outer, [fixed(0)] * len(shape), self._along if along else self._beside)
         return self.returned
 
-    def _read(self, index: list[Lane], place: Lane, dimension: int, width: int, facts: Facts | None = None) -> Lanes:
-        """The inputs at `index` with `place` along `dimension`."""
+    def _read(self, index: list[Lane], place: Lane, dimension: int, width: int, facts: Facts | None = None,
+              visits: bool = True) -> Lanes:
+        """The inputs at `index` with `place` along `dimension`; `visits`: fused tiles are stored there."""
         at = (*index[:dimension], place, *index[dimension + 1:])
         e = self.nest.evaluator(width, facts)
-        self.walker.visit(e, at)
+        if visits:
+            self.walker.visit(e, at)
         return [e.at(v, at) for v in self.op.operands]
 
     def _combine(self, width: int, left: Lanes, right: Lanes) -> Lanes:
@@ -188,11 +190,54 @@ class _Reduction:
         after = down_to(code, code.fold("add", split.limit, constant(I64, width - 1)), width)
 
         def behind() -> Sequence[LlvmValue]:
+            if self._is_alike(index, split.outside):
+                return self._behind_alike(index, after, total, split.outside)
             with self.nest.apart():
                 return over(after, constant(I64, size), total, split.outside)
 
         # in a branch, so that what only masked lanes need is not computed for full rows
-        return self._lanes(code.branch(code.icmp("slt", after, constant(I64, size)), behind, lambda: total))
+        return self._lanes(self._note_quiet(
+            code.branch(code.icmp("slt", after, constant(I64, size)), behind, lambda: total)))
+
+    def _is_alike(self, index: list[Lane], facts: Facts) -> bool:
+        """Whether the inputs are the same at every place of the row where `facts` hold."""
+        width, size = self.nest.width, self.nest.shape[self.axis]
+        with self.nest.apart(), self.code.trial() as i:
+            inputs = self._full(width, self._read(index, moving(i, 0, width, size, width), self.axis, width, facts,
+                                                  visits=False))
+            return not any(map(self.code.is_within, inputs))
+
+    def _behind_alike(self, index: list[Lane], after: LlvmValue, total: Sequence[LlvmValue],
+                      facts: Facts) -> Sequence[LlvmValue]:
+        """The rest of a row, where each vector is like the others: combined until one changes nothing any more.
+
+        That is at once for what masks hide, mostly: 0 is added, or the maximum of infinitely small numbers taken.
+        """
+        code, width, size = self.code, self.nest.width, self.nest.shape[self.axis]
+        end, step = constant(I64, size), constant(I64, width)
+
+        def goes_on(values: tuple[LlvmValue, ...]) -> LlvmValue:
+            return code.op("and", code.icmp("slt", values[0], end), values[1])
+
+        def run(values: tuple[LlvmValue, ...]) -> Sequence[LlvmValue]:
+            i, _, old = values
+            self._note_quiet([old])
+            (new,) = self._full(width, self._combine(width, self._lanes([old]), self._read(
+                index, moving(i, 0, width, size, width), self.axis, width, facts, visits=False)))
+            a, b = (code.bitcast(v, v.type.as_int) for v in (old, new))
+            return code.op("add", i, step), code.any_lane(code.icmp("ne", a, b)), new
+
+        def visit(i: LlvmValue, _: tuple[LlvmValue, ...]) -> Sequence[LlvmValue]:
+            e = self.nest.evaluator(width, facts)
+            self.walker.visit(e, (*index[:self.axis], moving(i, 0, width, size, width), *index[self.axis + 1:]))
+            return ()
+
+        with self.nest.apart():
+            result = code.while_loop((after, constant(I1, 1), *total), goes_on, run)[2:]
+        if self.walker.fuses:
+            with self.nest.apart():
+                code.loop(after, end, step, visit)
+        return self._note_quiet(result)
 
     def _horizontal(self, width: int, lanes: Lanes) -> Lanes:
         """The lanes of a vector combined: halves, then quarters, down to a scalar.

@@ -194,4 +194,4 @@ class Kernel:
     @property
     def least_streamed(self) -> int:
         """Bytes of a vector from which its store may bypass the caches."""
-        return 32 if self.code.isa.halved else self.vector_bits // 8
+        return self.vector_bits // 8

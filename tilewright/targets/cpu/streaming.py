@@ -3,9 +3,11 @@
 A plain store to memory that is not in a cache reads it first; a non-temporal one does not.  From DRAM that makes
 kernels up to 1.4 times as fast, within the caches up to twice as slow.  So a store streams only if all of this holds:
 the launch writes more than the caches keep (programs of the grid times bytes of the tile), every row of the tile is
-contiguous and starts at a cache line, no lane is masked, it stands in no loop (what is written again is wanted in the
-cache), nothing of the same argument is loaded, and the kernel is not so long that its code should not be doubled.  The
-host fences after a range of programs (metadata `nontemporal`), since such stores are not ordered among others.
+contiguous and starts at a cache line (or is written from one on: `heads`), no lane is masked, it stands in no loop
+(what is written again is wanted in the cache), nothing of the same argument is loaded, and the kernel is not so long
+that its code should not be doubled.  Only whole lines stream (`Nest.vectors_of`): half of one, and an ordinary store to
+the other half, would have to be merged in memory.  The host fences after a range of programs (metadata `nontemporal`),
+since such stores are not ordered among others.
 Tests: tests/targets/cpu/test_streaming.py.
 """
 
@@ -19,7 +21,7 @@ from tilewright.ir.types import Pointer, element_of, shape_of
 from tilewright.ir.walk import ops_in
 from tilewright.targets.cpu.aliasing import Aliases
 from tilewright.targets.cpu.evaluate import Evaluator, Facts
-from tilewright.targets.cpu.nest import fixed
+from tilewright.targets.cpu.nest import LINE, fixed
 from tilewright.targets.cpu.plan import Plan
 from tilewright.targets.cpu.state import Kernel
 from tilewright.targets.llvm.types import I64, Value, constant
@@ -27,7 +29,6 @@ from tilewright.targets.llvm.types import I64, Value, constant
 # Bytes from which a launch's output does not stay in a cache: half of a last-level cache of 32 MiB, less what else
 # is in it.  Measured with 32 MiB: at 16 MiB a gain of 4 to 50 %, at 4 MiB a loss.
 LEAST_BYTES = 12 << 20
-LINE = 64
 
 
 class Streaming:
@@ -42,8 +43,11 @@ class Streaming:
         self._loaded = {aliases.base(op.operands[0]) for op in ops_in(module.entry.body)
                         if op.row.effects & Effect.READS and isinstance(element_of(op.operands[0].type), Pointer)}
 
-    def condition(self, op: Op, facts: Facts) -> Value | None:
-        """When the store `op`, whose lanes are all on where `facts` hold, is to stream; None: never."""
+    def condition(self, op: Op, facts: Facts, by_heads: Value | None = None) -> Value | None:
+        """When the store `op`, whose lanes are all on where `facts` hold, is to stream; None: never.
+
+        Where `by_heads` holds its vectors begin at lines, wherever the rows do.
+        """
         pointer = op.operands[0]
         shape, element = shape_of(pointer.type), element_of(op.operands[1].type)
         if self.plan.is_large or self.kernel.vector_bits < 256 or element.bytes < 4 or self._is_wanted(op):
@@ -59,6 +63,8 @@ class Streaming:
         for axis in range(3):
             total = code.fold("mul", total, self.kernel.context_word(axis, I64))
         aligned = code.icmp("eq", code.op("and", self._misplaced(op, facts), constant(I64, LINE - 1)), constant(I64, 0))
+        if by_heads is not None:
+            aligned = code.op("or", aligned, by_heads)
         return code.op("and", code.icmp("sge", total, constant(I64, LEAST_BYTES)), aligned)
 
     def _is_wanted(self, op: Op) -> bool:

@@ -16,25 +16,28 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.ir.node import Op, Value
+from tilewright.ir.types import element_of
 from tilewright.targets.cpu.aliasing import Aliases
 from tilewright.targets.cpu.bounds import assume, assume_quotients
 from tilewright.targets.cpu.evaluate import Facts
-from tilewright.targets.cpu.nest import Nest, vector_axis
+from tilewright.targets.cpu.heads import line_of
+from tilewright.targets.cpu.nest import LINE, LONG_ROW, Line, Nest, fits_head, vector_axis
 from tilewright.targets.cpu.prefix import Prefix, ends, find
 from tilewright.targets.cpu.state import Kernel
 from tilewright.targets.llvm.types import Value as LlvmValue
 
 Results = tuple[LlvmValue, ...]
-
-_LONG_ROW = 16      # vectors from which a row's own loops cost nothing that counts
+# When stores bypass the caches, under facts; the second argument: when heads let rows begin at lines (i1; None: never).
+Streams = Callable[[Facts, "LlvmValue | None"], "LlvmValue | None"]
 
 
 @dataclass(frozen=True, slots=True)
 class Versions:
     """What is known of one nest: `ops` are its virtual ops, `roots` the store that it serves, if any.
 
-    `emit` writes a version into a `Nest`.  `whole`: it does something at every index.  `streams`: when stores bypass
-    the caches, under facts.  `ahead`: loads that prefetch, and how far.
+    `emit` writes a version into a `Nest`.  `whole`: it does something at every index.  Versions whose stores bypass the
+    caches have vectors of `streaming_width`, which are lines where others may be less.  `ahead`: loads that prefetch,
+    and how far.
     """
 
     kernel: Kernel
@@ -44,10 +47,11 @@ class Versions:
     roots: Sequence[Op]
     shape: tuple[int, ...]
     width: int
+    streaming_width: int
     unroll: int
     whole: bool
     emit: Callable[[Nest], Sequence[LlvmValue]]
-    streams: Callable[[Facts], LlvmValue | None]
+    streams: Streams
     ahead: Mapping[Op, LlvmValue]
 
     def plain(self) -> Results:
@@ -58,7 +62,7 @@ class Versions:
         """All versions; `splits`: `emit` follows `Nest.split`."""
         size = self.shape[vector_axis(self.shape)]
         may_split = splits and not size & (size - 1) and size >= 2 * self.width
-        if may_split and size >= _LONG_ROW * self.width:
+        if may_split and size >= LONG_ROW * self.width:
             prefix = self._prefix()
             if prefix is not None:
                 return self._split(prefix)
@@ -71,19 +75,37 @@ class Versions:
         code = self.kernel.code
         split = None
         if prefix is not None:
-            end_here = any(ends(self.kernel, op.operand("mask"), prefix) for op in self.roots)
-            split = replace(prefix.split, rest=self.whole or not end_here)
+            split = replace(prefix.split, rest=self._has_rest(prefix), line=self._line(prefix))
+        width = self.streaming_width if streams else self.width
+        size = element_of(self.roots[0].operands[1].type).bytes if streams else 0
         with code.scope() as floor:
-            results = tuple(self.emit(Nest(self.kernel, self.shape, self.width, floor, facts, unroll=unroll,
-                                           streams=streams, split=split, ahead=self.ahead)))
+            results = tuple(self.emit(Nest(self.kernel, self.shape, width, floor, facts, unroll=unroll,
+                                           streams=size, split=split, ahead=self.ahead)))
         return tuple(code.export(r) for r in results)
 
     def _best(self, facts: Facts, prefix: Prefix | None = None) -> Results:
-        large = self.streams(facts if prefix is None else prefix.split.inside)
+        large = self.streams(facts if prefix is None else prefix.split.inside, self._by_heads(prefix))
         if large is None:
             return self._version(facts, self.unroll, prefix=prefix)
         return self.kernel.code.branch(large, lambda: self._version(facts, self.unroll, True, prefix),
                                        lambda: self._version(facts, self.unroll, prefix=prefix))
+
+    def _has_rest(self, prefix: Prefix) -> bool:
+        """Whether there is something to do behind the limit."""
+        return self.whole or not any(ends(self.kernel, op.operand("mask"), prefix) for op in self.roots)
+
+    def _line(self, prefix: Prefix) -> Line | None:
+        if not prefix.is_ragged or self._has_rest(prefix):
+            return None
+        return line_of(self.kernel, self.aliases, self.ops, self.roots, self.shape)
+
+    def _by_heads(self, prefix: Prefix | None) -> LlvmValue | None:
+        """When (i1) vectors of the streaming version begin at lines wherever rows do; None: never."""
+        line = self._line(prefix) if prefix is not None else None
+        size, width = self.shape[vector_axis(self.shape)], self.streaming_width
+        if prefix is None or line is None or width * line.bytes != LINE or size < LONG_ROW * width:
+            return None
+        return fits_head(self.kernel.code, prefix.split, size, width)
 
     def _prefix(self) -> Prefix | None:
         return find(self.kernel, self.aliases, self.sources, [*self.ops, *self.roots], self.shape,

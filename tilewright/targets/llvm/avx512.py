@@ -7,7 +7,7 @@ Tests: tests/targets/llvm/test_minmax.py, test_mathlib.py.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tilewright.targets.llvm.text import FunctionWriter
 from tilewright.targets.llvm.types import I32, Type, Value, constant, constant_lanes
@@ -65,3 +65,26 @@ def pick(f: FunctionWriter, table: Value, index: Value) -> Value:
 def select_by_size(f: FunctionWriter, a: Value, b: Value, which: int) -> Value:
     """The lesser or greater of two numbers, -0 being less than +0; of a quiet NaN and a number the number."""
     return _call(f, "range", a, b, constant(I32, which))
+
+
+def kept_small(f: FunctionWriter, r: Value) -> Value:
+    """`r` where it is the rest of an argument; where that was infinite or far out, and `r` is noise, 1/2 or less.
+
+    The power of two that multiplies what is made of it decides there, if that is positive and finite.
+    """
+    return select_by_size(f, r, constant(r.type, 0.5), LEAST_MAGNITUDE)
+
+
+def by_registers(f: FunctionWriter, x: Value, function: Callable[[Value], Value]) -> Value:
+    """`function`, which takes whole registers of f32, of a scalar or any number of lanes (a power of two)."""
+    lanes, whole = x.type.lanes, 512 // x.type.bits
+    if lanes == whole:
+        return function(x)
+    if not lanes:
+        return f.extract(function(f.splat(x, whole)), 0)
+    if lanes < whole:
+        filled = f.shuffle(x, x, [k if k < lanes else -1 for k in range(whole)])
+        return f.shuffle(function(filled), filled, range(lanes))
+    half = lanes // 2
+    low, high = (by_registers(f, f.shuffle(x, x, range(start, start + half)), function) for start in (0, half))
+    return f.shuffle(low, high, range(lanes))

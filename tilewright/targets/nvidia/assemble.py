@@ -14,10 +14,11 @@ import importlib.util
 import os
 import re
 import shutil
+import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from tilewright.targets.llvm.machine import Assembler
 
@@ -100,14 +101,56 @@ def key_of(assembler: Assembler | None) -> str:
 # --- what it says
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(NamedTuple):
     """What the log of an assembler says of a kernel; `advisories` are its codes C75xx."""
 
     registers: int = 0
     spill_bytes: int = 0
     stack_bytes: int = 0
     advisories: tuple[str, ...] = ()
+
+
+def report_of(cubin: bytes, log: str) -> Report:
+    """What an assembler said, or, where it said nothing, what the cubin says: its stack frame counts as spills then.
+
+    nvJitLink 13.0 gives no log with the first kernel of a process (H200, 2026-11-30).
+    """
+    found = read_log(log)
+    return found if found.registers else _read_cubin(cubin)
+
+
+_REGISTERS, _FRAME = 0x2F, 0x11         # EIATTR_REGCOUNT, EIATTR_FRAME_SIZE: (symbol, number); see `cuobjdump -elf`
+_SIZED = 4                              # the format of an attribute whose bytes follow
+
+
+def _read_cubin(cubin: bytes) -> Report:
+    """Registers and stack frame from the section .nv.info; nothing of what is no cubin."""
+    registers = frame = 0
+    for attribute, value in _attributes(cubin):
+        if attribute in (_REGISTERS, _FRAME) and len(value) == struct.calcsize("<II"):
+            _, number = struct.unpack("<II", value)
+            registers, frame = (max(registers, number), frame) if attribute == _REGISTERS else (registers,
+                                                                                                max(frame, number))
+    return Report(registers, frame, frame)
+
+
+def _attributes(cubin: bytes) -> Iterator[tuple[int, bytes]]:
+    """The attributes of all kernels of an ELF file of 64 bits: section .nv.info."""
+    if cubin[:5] != b"\x7fELF\x02":
+        return
+    (table,), (size, count, names) = struct.unpack_from("<Q", cubin, 40), struct.unpack_from("<HHH", cubin, 58)
+    sections = [struct.unpack_from("<IIQQQQ", cubin, table + k * size) for k in range(count)]
+    for name, _, _, _, at, length in sections:
+        start = sections[names][4] + name
+        if cubin[start:cubin.index(b"\0", start)] != b".nv.info":
+            continue
+        end = at + length
+        while at < end:
+            form, attribute, inside = struct.unpack_from("<BBH", cubin, at)
+            at += 4
+            if form == _SIZED:
+                yield attribute, cubin[at:at + inside]
+                at += inside
 
 
 def read_log(log: str) -> Report:

@@ -22,7 +22,7 @@ from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia.conversion import write_registers
 from tilewright.targets.nvidia.shared import alignment
 from tilewright.targets.nvidia.state import Kernel
-from tilewright.targets.nvidia.tensor_maps import Numbers, box_bytes
+from tilewright.targets.nvidia.tensor_maps import ALIGNMENT, Numbers, box_bytes
 
 PARAMETER = Type('ptr byval([128 x i8]) align 64 "nvvm.grid_constant"')     # else LLVM copies it to local memory
 MBARRIER_BYTES = 8
@@ -86,10 +86,24 @@ def box_store(kernel: Kernel, op: Op) -> None:
     coordinates = _coordinates(kernel, op, op.operands[2:])
     if op.attrs["again"]:       # of two stores to one place the later one wins
         code.machine("bulk.wait", [], [], guard=first, read="")
-    code.machine("tensor.store", [], [_map(kernel, op, op.operands[2:], False), base, *coordinates], guard=first,
-                 groups=(2, len(coordinates)), rank=str(len(coordinates)))
+    code.machine("tensor.store", [], [_map(kernel, op, op.operands[2:], False), base, *coordinates],
+                 guard=_if_stored(kernel, first, coordinates, memory.element.bytes), groups=(2, len(coordinates)),
+                 rank=str(len(coordinates)))
     code.machine("bulk.commit", [], [], guard=first)
     code.machine("bulk.wait", [], [], guard=first, read="" if op.attrs["shared"] else ".read")
+
+
+def _if_stored(kernel: Kernel, guard: LlvmValue, coordinates: Sequence[LlvmValue], item: int) -> LlvmValue:
+    """`guard`, where the hardware stores a block that starts at these coordinates, fastest dimension first."""
+    code = kernel.code
+    for coordinate in coordinates:
+        known = integer_value(coordinate)
+        if known is None or known < 0:
+            guard = code.op("and", guard, code.icmp("sge", coordinate, constant(I32, 0)))
+    first, inside = coordinates[0], constant(I32, ALIGNMENT // item - 1)
+    if item < ALIGNMENT and ((known := integer_value(first)) is None or known * item % ALIGNMENT):
+        guard = code.op("and", guard, code.icmp("eq", code.op("and", first, inside), constant(I32, 0)))
+    return guard
 
 
 def proxy_fence(kernel: Kernel, op: Op) -> None:

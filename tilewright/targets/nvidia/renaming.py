@@ -15,12 +15,16 @@ from tilewright.layout.linear import LANE, REGISTER, WARP
 from tilewright.targets.nvidia.lazy import Picked
 from tilewright.targets.nvidia.state import Registers
 
+_RENAMES = frozenset({"splat", "expand_dims", "permute", "hint", "broadcast", "reshape", "convert"})
+
 
 def moved(op: Op, sources: Sequence[Registers]) -> Registers | None:
     """The registers of a result that only renames those of the operands; None if data has to move.
 
     It serves values and their 64-bit twins alike.
     """
+    if op.name not in _RENAMES:
+        return None
     source = sources[0]
     result = op.results[0].type
     if op.name == "splat" or not isinstance(op.operands[0].type, Tile):

@@ -32,13 +32,12 @@ class FakeMaps(FakeDriver):
 
     CUtensorMapDataType = CUtensorMapInterleave = CUtensorMapSwizzle = CUtensorMapL2promotion = Names()
     CUtensorMapFloatOOBfill = Names()
-    cuuint64_t = cuuint32_t = int
     parameters = 5
 
     def cuTensorMapEncodeTiled(self, *args: Any) -> tuple[Any, ...]:
         self.calls.append((ENCODE, *args))
         number = len(self.encoded)
-        return self.fails.get(ENCODE, Result.CUDA_SUCCESS), SimpleNamespace(getPtr=lambda: 1000 + number)
+        return self.fails.get(ENCODE, Result.CUDA_SUCCESS), SimpleNamespace(address=1000 + number)
 
     def cuLaunchKernel(self, function: Any, *args: Any) -> tuple[Result]:
         self.launched.append((list((ctypes.c_void_p * self.parameters).from_address(args[-2])), args[-1]))
@@ -113,11 +112,9 @@ def test_without_a_map_the_plain_kernel_is_launched(driver: FakeMaps) -> None:
     assert not driver.launched
 
 
-def test_a_native_launch_asks_for_the_maps_of_other_slots(driver: FakeMaps, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_native_launch_asks_for_the_maps_of_other_slots(driver: FakeMaps) -> None:
     plain = Plain()
     kernel = CudaKernel(code(tensor_maps=[MATRIX, LINE]), Device(0), lambda: plain)
-    assert not kernel.record        # until it has run on a GPU
-    monkeypatch.setattr(CudaKernel, "maps_natively", True)
     assert kernel.record
 
     def fill(*slots: int) -> int:
@@ -138,7 +135,6 @@ def test_native_launches(driver: FakeMaps, monkeypatch: pytest.MonkeyPatch, hidd
     launchers = DEVICES.cpu(knobs.snapshot()).launchers()
     if launchers is None:
         pytest.skip("this Python has no native launchers")
-    monkeypatch.setattr(CudaKernel, "maps_natively", True)
     native, plain = NativeDriver(), Plain()
     driver.results |= {"cuDevicePrimaryCtxRetain": 0x1000, "cuKernelGetFunction": 0x77,
                        "cuOccupancyMaxActiveBlocksPerMultiprocessor": 2}

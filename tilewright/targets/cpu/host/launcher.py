@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.locks import NO_FORK
 from tilewright.targets.cpu.host.elf import Image
 from tilewright.targets.cpu.host.library import (
     LAUNCHER_LEVEL,
@@ -24,7 +25,7 @@ from tilewright.targets.cpu.host.library import (
     load_object,
     source_key,
 )
-from tilewright.targets.cpu.host.records import OB_TYPE, WORD, Bound, Types
+from tilewright.targets.cpu.host.records import OB_TYPE, WORD, Array, Bound, Types
 from tilewright.targets.llvm.machine import Compiler
 
 _METH_FASTCALL = 0x80
@@ -68,7 +69,7 @@ class Launchers:
         self.bound_type = _bound_type(image.symbols["call"], image.symbols["drop"])
         self._types = (ctypes.c_int64 * (Types.SIZE // WORD))()
         self.types = ctypes.addressof(self._types)
-        self._types[Types.ARRAY // WORD] = id(np.ndarray)
+        self._types[Types.ARRAY // WORD] = id(np.ndarray) if _arrays_are_known() else 0
         self._is_neg = sys.intern("is_neg")
         self._types[Types.IS_NEG // WORD] = id(self._is_neg)
 
@@ -89,10 +90,13 @@ class Launchers:
     def learn_torch(self) -> None:
         """Read torch's tensors natively from now on, if the program has imported torch and it offers the interface."""
         torch = sys.modules.get("torch")
-        if torch is None or self._types[Types.DESCRIBE // WORD]:
+        if torch is None or self._types[Types.TENSOR_AT // WORD]:
             return
         describe = _describer(torch)
         if describe:
+            with NO_FORK:
+                from tilewright.targets.cpu.host import torch_layout  # for programs with torch
+            torch_layout.learn(torch, describe, self._types)
             self._types[Types.TENSOR // WORD] = id(torch.Tensor)
             self._types[Types.PARAMETER // WORD] = id(torch.nn.Parameter)
             self._types[Types.DESCRIBE // WORD] = describe
@@ -112,6 +116,26 @@ def is_supported() -> bool:
     return sys.version_info >= (3, 11) and all(
         ctypes.c_void_p.from_address(id(thing) + OB_TYPE).value == id(type(thing))
         for thing in (1, 1.0, (), None, np.zeros(1), Launchers))
+
+
+def _arrays_are_known() -> bool:
+    """Whether arrays of this NumPy are what native code expects; its versions 1 and 2 agree on that."""
+    def word(address: int, kind: Any = ctypes.c_int64) -> int:
+        return int(kind.from_address(address).value)
+
+    for array in (np.zeros((3, 2), np.int16)[1:, ::-1], np.zeros(2, ">f4")):
+        array.flags.writeable = array.ndim == 1
+        at, kind = id(array), id(array.dtype)
+        if word(at + Array.DATA) != array.ctypes.data or word(at + Array.NDIM, ctypes.c_int32) != array.ndim:
+            return False
+        sizes = [word(word(at + place) + WORD * k) for place in (Array.SHAPE, Array.STRIDES) for k in range(array.ndim)]
+        flags = word(at + Array.FLAGS, ctypes.c_uint32)
+        if (sizes != [*array.shape, *array.strides] or word(at + Array.DESCR) != kind
+                or not flags & Array.ALIGNED or bool(flags & Array.WRITEABLE) != array.flags.writeable
+                or word(kind + Array.ORDER, ctypes.c_uint8) != ord(array.dtype.byteorder)
+                or word(kind + Array.NUMBER, ctypes.c_int32) != array.dtype.num):
+            return False
+    return True
 
 
 def _bound_type(call: int, drop: int) -> type:

@@ -24,7 +24,8 @@ from tilewright.targets.llvm.machine import Compiler, Machine, Request
 # The modules whose text decides the code: of the pool, of the launcher.
 _WRITERS = ("native.py", "records.py", "../../llvm/text.py", "../../llvm/types.py")
 POOL_SOURCES = (*_WRITERS, "pool_code.py", "sharing_code.py", "fault_code.py", "lone_code.py", "trial_code.py")
-LAUNCHER_SOURCES = (*_WRITERS, "launcher_code.py", "launcher_grids.py", "launcher_values.py")
+LAUNCHER_SOURCES = (*_WRITERS, "launcher_code.py", "launcher_grids.py", "launcher_values.py",
+                    "launcher_tensors.py")
 # How far LLVM optimises the launcher: three tensors take 10 ns less than with the few passes of level 1, which are
 # enough for the pool and save a tenth of a second where nothing is stored yet.
 LAUNCHER_LEVEL = 3

@@ -30,8 +30,8 @@ from tilewright.targets.llvm.machine import Compiler
 if TYPE_CHECKING:
     from tilewright.targets.cpu.host.launcher import Launchers
 
-# Less work than this stays on the caller, or half of it if workers are awake: sharing costs 1 to 3 us then, and 35 to
-# 60 us with workers asleep.
+# Less work than this stays on the caller, or half of it if workers are awake, since sharing costs 1 to 3 us then; up to
+# four times as much does if they have slept for long, since they take 20 to 60 us to come.
 WORTH_HELP_NS = 10_000
 # The longest native call between two looks at Ctrl-C, for kernels that do not poll.
 SLICE_NS = 20_000_000
@@ -68,7 +68,7 @@ class LinuxHost:
         self.pool = ctypes.addressof(ctypes.c_char.from_buffer(memory))
         for offset, value in ((Pool.THREADS, self.threads), (Pool.WORTH, worth_help_ns), (Pool.SLICE, SLICE_NS),
                               (Pool.TIMEOUT, int(timeout_s * 1e9)), (Pool.SPIN, SPIN), (Pool.STEERED, -1),
-                              (Pool.LONE_AT, lone_word())):
+                              (Pool.LONE_AT, lone_word()), (Pool.ROUSE, self.library.image.symbols["rouse"])):
             ctypes.c_int64.from_address(self.pool + offset).value = value
         pool, this = self.pool, weakref.ref(self)
 

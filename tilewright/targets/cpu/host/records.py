@@ -27,6 +27,7 @@ class Frame:
     DEADLINE, NEXT_CHECK, THREAD = 200, 208, 216
     HELD = 224              # one of `Held`
     LAP = 232               # when the programs that run now began, in ns
+    SHARED = 240            # the pool that was to help with much work; who reads it writes 0 before the launch
     SIZE = 256
 
 
@@ -92,6 +93,7 @@ class Pool:
     JOINED, FIRST_GENERATION = 192, 196                         # i32
     KERNEL, SLOTS, BEGIN, END, CHUNK, RANGES, OWNER = 256, 264, 272, 280, 288, 296, 304     # the shared launch
     LONE_AT = 312                                               # address of the process's word (`lone_code`)
+    ROUSE = 328                                                 # address of the function that wakes helpers early
     RECENT = 320                                                # when helpers were last wanted for little work, in ns
     BLOCK = 384                                                 # the callers' scratch block, when nobody uses it
     TID = 512                                                   # i32 each
@@ -112,17 +114,36 @@ class Launcher:
     PARAMS, RULES, TYPES, SHAPES, SPECS, FREE, BOUND_TYPE = 40, 48, 56, 64, 72, 80, 88
     META, META_VALUES = 96, 104     # a dict for grids that are functions, and the addresses of what it holds
     GRIDS, ASKS = 112, 120          # what is known of grid functions; whether unknown ones go the slow way
-    SIZE = 128
+    HELPERS = 128                   # the pool that was to help with much work in the last launch, or 0
+    SIZE = 136
     MOST_VALUES = 64        # parameters and options of a launch
+    ANSWERED = -2           # in place of a key's address: the grid is what the grid function has returned
     MOST_INDEX = 4096       # a source word below this is an index, else an object's address
 
 
 class Types:
-    """Classes whose objects native code reads, or 0: NumPy's array, torch's Tensor and Parameter; torch's function
-    that describes a tensor (`DLPackExchangeAPI.dltensor_from_py_object_no_sync`); the text "is_neg", interned."""
+    """Classes whose objects native code reads, or 0: NumPy's array, torch's Tensor and Parameter.
+
+    `DESCRIBE` is torch's function that describes a tensor (`DLPackExchangeAPI.dltensor_from_py_object_no_sync`),
+    `IS_NEG` the text "is_neg", interned.  `TENSOR_AT` is where in its Python object a tensor's handle stands, `KEYS_AT`
+    where its dispatch keys stand behind the address that is the handle, `NEGATIVE` the bit among them; 0 where that is
+    not known.  `PLAIN` and `INFERRED` are the keys of ordinary tensors, which the `GET_` functions describe;
+    `ELEMENTS` are DLPack's words for torch's numbers of dtypes, 32 bits each.
+    """
 
     ARRAY, TENSOR, PARAMETER, DESCRIBE, IS_NEG = 0, 8, 16, 24, 32
-    SIZE = 40
+    TENSOR_AT, KEYS_AT, NEGATIVE, PLAIN, INFERRED = 40, 48, 56, 64, 72
+    GET_DATA, GET_SHAPE, GET_STRIDES, GET_DTYPE, GET_DIM = 80, 88, 96, 104, 112
+    ELEMENTS, MOST_ELEMENTS = 120, 64
+    SIZE = ELEMENTS + 4 * MOST_ELEMENTS
+
+
+class Array:
+    """Offsets in NumPy's PyArrayObject and, behind `DESCR`, PyArray_Descr (`ndarraytypes.h`), and bits of the flags."""
+
+    DATA, NDIM, SHAPE, STRIDES, DESCR, FLAGS = 16, 24, 32, 40, 56, 64
+    ORDER, NUMBER = 26, 28      # a letter, an i32
+    ALIGNED, WRITEABLE, WARN_ON_WRITE = 0x100, 0x400, 1 << 31
 
 
 class Rule:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tilewright.targets.llvm import avx512
+from tilewright.targets.llvm.mathlib import exp_parts
 from tilewright.targets.llvm.mathlib.exponential import exp, exp2
 from tilewright.targets.llvm.mathlib.hyperbolic import acosh, asinh, atanh, cosh, sinh, tan
 from tilewright.targets.llvm.mathlib.inverse import acos, asin, atan, atan2
@@ -40,7 +41,7 @@ BINARY: Mapping[str, Callable[[FunctionWriter, Value, Value], Value]] = {
 def emit(f: FunctionWriter, name: str, *args: Value) -> Value:
     """The function `name` of floats or doubles, or of vectors of them."""
     function: Callable[..., Value] = FUNCTIONS[name] if name in FUNCTIONS else BINARY[name]
-    if name in ("exp", "exp2") and not args[0].type.lanes:
+    if name in ("exp", "exp2") and not args[0].type.lanes and not exp_parts.serves(f, args[0].type):
         whole = Type(args[0].type.element, _LEAST_BITS // args[0].type.bits)
         if avx512.serves(f, whole):     # in a register of one number it has no form that is as short
             return f.extract(function(f, f.splat(args[0], whole.lanes)), 0)

@@ -12,7 +12,6 @@ from tilewright.targets.llvm.mathlib.kit import magnitude, number, with_sign_of
 from tilewright.targets.llvm.text import FunctionWriter
 from tilewright.targets.llvm.types import Type, Value, constant_lanes
 
-_LANES = 16
 _TOP = 3.875
 _TO_QUARTERS = 1.5 * 2.0**21        # adding it rounds to a multiple of 1/4, whose number is then in the low bits
 
@@ -49,16 +48,7 @@ def serves(f: FunctionWriter, t: Type) -> bool:
 
 
 def erf(f: FunctionWriter, x: Value) -> Value:
-    lanes = x.type.lanes
-    if lanes == _LANES:
-        return _erf(f, x)
-    if not lanes:
-        return f.extract(_erf(f, f.splat(x, _LANES)), 0)
-    if lanes < _LANES:
-        whole = f.shuffle(x, x, [k if k < lanes else -1 for k in range(_LANES)])
-        return f.shuffle(_erf(f, whole), whole, range(lanes))
-    low, high = (erf(f, f.shuffle(x, x, range(start, start + lanes // 2))) for start in (0, lanes // 2))
-    return f.shuffle(low, high, range(lanes))
+    return avx512.by_registers(f, x, lambda v: _erf(f, v))
 
 
 def _erf(f: FunctionWriter, x: Value) -> Value:

@@ -1,12 +1,14 @@
 """exp and exp2: reduce to |r| <= ln(2)/2, polynomial, scale by a power of two.
 
 x = n*ln(2) + r with ln(2) in two parts, the first short enough that n times it is exact (Cody and Waite).
+f32 on AVX-512 has a shorter form (`exp_parts`).
 Bounds: 1 ulp; exact for +-0, inf, NaN, overflow and results that are denormal.  Tests: test_mathlib.py.
 """
 
 from __future__ import annotations
 
 from tilewright.targets.llvm import avx512
+from tilewright.targets.llvm.mathlib import exp_parts
 from tilewright.targets.llvm.mathlib.kit import (
     is_single,
     leading,
@@ -85,18 +87,12 @@ def _rest_of(f: FunctionWriter, x: Value, whole: Value) -> Value:
     return f.fma(whole, number(x, -low), f.fma(whole, number(x, -high), x))
 
 
-def _kept_small(f: FunctionWriter, r: Value) -> Value:
-    """`r` where it is a rest; where the argument was infinite or far out, and `r` is noise, some small number.
-
-    The power of two decides there: what it scales has only to be positive and finite.
-    """
-    return avx512.select_by_size(f, r, number(r, 0.5), avx512.LEAST_MAGNITUDE)
-
-
 def exp(f: FunctionWriter, x: Value) -> Value:
+    if exp_parts.serves(f, x.type):
+        return exp_parts.exp(f, x)
     if avx512.serves(f, x.type):
         whole, _ = nearest(f, x, LOG2_E[x.type.element])
-        return avx512.scale(f, exp_reduced(f, _kept_small(f, _rest_of(f, x, whole))), whole)
+        return avx512.scale(f, exp_reduced(f, avx512.kept_small(f, _rest_of(f, x, whole))), whole)
     top, low = _EXP_RANGE[x.type.element]
     n, r = reduce(f, limit_below(f, limit_above(f, x, top), low))
     return scale(f, exp_reduced(f, r), n)
@@ -104,6 +100,8 @@ def exp(f: FunctionWriter, x: Value) -> Value:
 
 def exp_moderate(f: FunctionWriter, x: Value) -> Value:
     """e**x for |x| < 80, where one factor 2**n is enough."""
+    if exp_parts.serves(f, x.type):
+        return exp_parts.exp_moderate(f, x)
     if avx512.serves(f, x.type):
         whole, _ = nearest(f, x, LOG2_E[x.type.element])
         return avx512.scale(f, exp_reduced(f, _rest_of(f, x, whole)), whole)
@@ -112,9 +110,11 @@ def exp_moderate(f: FunctionWriter, x: Value) -> Value:
 
 
 def exp2(f: FunctionWriter, x: Value) -> Value:
+    if exp_parts.serves(f, x.type):
+        return exp_parts.exp2(f, x)
     if avx512.serves(f, x.type):
         whole = _round(f, x)
-        return avx512.scale(f, _exp2_reduced(f, _kept_small(f, f.op("fsub", x, whole))), whole)
+        return avx512.scale(f, _exp2_reduced(f, avx512.kept_small(f, f.op("fsub", x, whole))), whole)
     top, low = _EXP2_RANGE[x.type.element]
     limited = limit_below(f, limit_above(f, x, top), low)
     whole, n = nearest(f, limited)

@@ -70,6 +70,10 @@ class Described:
         divisors = [self._axis.fact(v).divisor * tile.element.bytes for v in (*places.strides[:-1], *rows)]
         return box if all(n % ALIGNMENT == 0 for n in (self._axis.fact(base).divisor, *divisors)) else None
 
+    def divisor(self, value: Value) -> int:
+        """Divides the integer `value`; 0 if that is 0."""
+        return self._axis.fact(value).divisor
+
     def _is_ordinary(self, op: Op) -> bool:
         """Whether an access asks for nothing that a copy of a block cannot do."""
         if is_volatile(op) or op.attrs["cache"] in (Cache.CV, Cache.WT):

@@ -182,11 +182,20 @@ def _store_tensor(instruction: Instruction, bind: Binding) -> Step:
             if start % 128:
                 raise Fault("misaligned", f"a tensor copy from byte {start} of shared memory, no multiple of 128",
                             (thread,))
+            _check_stored(fields, corner, thread)
             byte, address, inside = box_places(fields, corner, start, written=True)
             kind = _KINDS.get(fields.element, f"u{8 * fields.item}")
             start_out_of_shared(bind, byte, fields.item, address, inside, thread, pc, reduction, kind)
 
     return step
+
+
+def _check_stored(fields: tensor_maps.Fields, corner: list[int], thread: int) -> None:
+    """CUDA C++ Programming Guide, Using TMA, for negative places; "an illegal instruction" on an H200 within 16 bytes
+    (2026-11-30; copies of blocks of float32 to global memory that start at columns 3, 5, 77 and 127)."""
+    if min(corner) < 0 or corner[0] * fields.item % 16:
+        raise Fault("operand", f"a tensor copy to global memory that starts at {tuple(corner[::-1])}: a place is "
+                    "negative, or within 16 bytes of a row", (thread,))
 
 
 def start_out_of_shared(bind: Binding, byte: Array, item: int, address: Array, inside: Array, thread: int, pc: int,

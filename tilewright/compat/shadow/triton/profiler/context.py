@@ -1,0 +1,3 @@
+"""`triton.profiler.context`."""
+
+from tilewright.profiler.sessions import depth
