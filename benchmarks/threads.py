@@ -1,9 +1,9 @@
 """When two threads pay off, and what a launch costs after idling: the CPU host's thread pool.
 
 A kernel of many short programs is launched with one thread and with all, hot and after 20 ms of sleep; medians of the
-wall-clock time, samples interleaved.  `np.add` of 1000 elements, which has no threads, is measured in the same way: what
-it pays after the sleep, for code and data that have left the caches, every launch pays.  Run on an otherwise idle
-machine: python benchmarks/threads.py
+wall-clock time, samples interleaved.  `np.add` of 1000 elements, which has no threads, is measured in the same way:
+what it pays after the sleep, for code and data that have left the caches, every launch pays.
+Run on an otherwise idle machine: python benchmarks/threads.py
 """
 
 from __future__ import annotations
