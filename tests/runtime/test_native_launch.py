@@ -18,9 +18,11 @@ import tilewright as triton
 import tilewright.language as tl
 from tilewright.diagnostics import KernelAssertionError
 from tilewright.runtime import knobs
+from tilewright.runtime.grid import ANSWERED
 from tilewright.runtime.jit import JITFunction
 from tilewright.runtime.native_launch import MOST_SPECS
 from tilewright.targets.cpu.host.choice import best_kind
+from tilewright.targets.cpu.host.records import Launcher
 
 torch = pytest.importorskip("torch")
 pytestmark = [
@@ -307,6 +309,94 @@ def test_bad_grids(affine, grid, error, text):
     assert o.tolist() == [5, 5]
 
 
+class Sizes(tuple):
+    """A tuple of another class, as torch.Size is."""
+
+
+@pytest.mark.parametrize("returned", [(2,), [2], [2, 1, 1], (np.int64(2),), [np.int32(2), 1], Sizes((2,)),
+                                      torch.Size([2]), (tl.constexpr(2),)], ids=repr)
+@pytest.mark.parametrize("reads", [True, False])
+def test_a_grid_function_is_called_once_a_launch(affine, slow, returned, reads):
+    x, o, calls = torch.ones(4), torch.zeros(4), []
+
+    def grid(meta):
+        calls.append(meta["BLOCK"] if reads else dict(meta))
+        return returned
+
+    for launch in range(6):
+        o.zero_()
+        affine[grid](x, o, 2, 4, BLOCK=2)
+        assert o.tolist() == [5] * 4 and len(calls) == launch + 1
+    plain = type(returned) in (tuple, list) and all(type(size) is int for size in returned)
+    assert len(slow) == (3 if plain else 6)
+
+
+@pytest.mark.parametrize(("returned", "error", "text"), [
+    ([], ValueError, "1 to 3 sizes, not 0"), ([1, 1, 1, 1], ValueError, "1 to 3 sizes, not 4"),
+    ([-1], ValueError, "sizes are >= 0"), ([2**31], ValueError, "at most"), ([2.0], TypeError, "whole numbers"),
+    (2, TypeError, "the grid function returned 2"), (len, TypeError, "the grid function returned <built-in"),
+    ("ab", TypeError, "the grid function returned 'ab'")], ids=repr)
+def test_a_grid_function_that_returns_no_grid_is_called_once(affine, returned, error, text):
+    x, o, calls = torch.ones(2), torch.zeros(2), []
+
+    def grid(meta):
+        calls.append(meta["BLOCK"])
+        return returned if len(calls) > 4 else (1,)
+
+    for _ in range(4):
+        affine[grid](x, o, 2, 2, BLOCK=2)
+    with pytest.raises(error, match=text):
+        affine[grid](x, o, 2, 2, BLOCK=2)
+    assert len(calls) == 5
+
+
+def test_a_list_is_read_at_every_launch(affine, slow):
+    x, o, grid = torch.ones(4), torch.zeros(4), [1]
+    warm(affine, x, o, 2, 4, BLOCK=2, grid=grid)
+    bound = affine[grid]
+    slow.clear()
+    for size, wanted in ((1, [5, 5, 0, 0]), (2, [5] * 4), (0, [0] * 4)):
+        grid[0] = size
+        for launch in (bound, affine[grid]):
+            o.zero_()
+            launch(x, o, 2, 4, BLOCK=2)
+            assert o.tolist() == wanted
+    assert not slow
+    grid.append(-1)
+    with pytest.raises(ValueError, match="sizes are >= 0"):
+        bound(x, o, 2, 4, BLOCK=2)
+
+
+def test_much_work_wakes_helpers_as_soon_as_the_next_grid_is_named():
+    """The launcher notes whether the last launch wanted them."""
+    def adds(o, rounds):
+        value = tl.program_id(0).to(tl.float32)
+        for _ in range(rounds):
+            value = value * 0.5 + 1.0
+        tl.store(o + tl.program_id(0), value)
+
+    kernel, o = triton.jit(adds, do_not_specialize=["rounds"]), np.zeros(64, np.float32)
+    with knobs.scope(num_threads=2):
+        kernel[(64,)](o, 1)
+    for _ in range(3):
+        kernel[(64,)](o, 1)
+    state = kernel._native._state
+    for rounds, wanted in ((20_000, True), (1, False), (20_000, True)):
+        deadline = time.monotonic() + 30
+        while bool(state[Launcher.HELPERS // 8]) != wanted:
+            assert time.monotonic() < deadline
+            kernel[(64,)](o, rounds)
+            time.sleep(0.001)
+        kernel[(64,)](o, rounds)
+        assert (o == 2).all() or rounds == 1
+    unused = kernel[(64,)]      # wakes them in vain
+    del unused
+
+
+def test_the_mark_of_an_answered_grid_is_one():
+    assert ANSWERED == Launcher.ANSWERED
+
+
 def test_empty_grids_run_nothing(affine):
     x, o = torch.ones(2), torch.zeros(2)
     for _ in range(5):
@@ -546,13 +636,15 @@ def test_launches_leak_nothing(affine):
     x, o, X = torch.ones(2), torch.zeros(2), np.ones(2, np.float32)
     bad = torch.zeros(2, device="meta")
     grid, function = (1,), lambda meta: (triton.cdiv(meta["n"], meta["BLOCK"]),)
+    listed, other = [1], Sizes((1,))
 
     def launches(count):
         for _ in range(count):
             affine[grid](x, o, 2, 2, BLOCK=2)
             affine[function](x, o, 1000, 2, BLOCK=2)
             affine[grid](X, o, n=2, a=2.5, BLOCK=2)
-            affine[grid](x, o, 2, 2, BLOCK=2)
+            affine[listed](x, o, 1000, 2, BLOCK=2)
+            affine[lambda meta: listed](x, o, 2, 2, BLOCK=2)
 
     def failures(count):
         for _ in range(count):
@@ -561,8 +653,9 @@ def test_launches_leak_nothing(affine):
                     affine[grid](*arguments)
                 except TypeError:
                     pass
+            affine[lambda meta: other](x, o, 2, 2, BLOCK=2)
 
-    things = (x, o, X, grid, function, affine, bad, type(affine[grid]), True, "BLOCK")
+    things = (x, o, X, grid, function, listed, other, affine, bad, type(affine[grid]), True, "BLOCK")
 
     def references():
         gc.collect()

@@ -15,17 +15,21 @@ from typing import Any
 from tilewright.runtime.launch_options import did_you_mean
 
 Grid = tuple[int, int, int]
+ANSWERED = -2           # a launch's key, if its grid is what the grid function has returned; `Launcher` says the same
 LIMIT = 2**31 - 1       # sizes are int32 in the language (`tl.num_programs`)
 
 
-def normalise(kernel: str, grid: Any, bound: Mapping[str, Any] | None) -> Grid:
-    """Three sizes; `bound` holds the arguments by name, for a grid that is a function."""
-    given = grid
-    if callable(grid):
+def normalise(kernel: str, grid: Any, bound: Mapping[str, Any] | None, is_answer: bool = False) -> Grid:
+    """Three sizes; `bound` holds the arguments by name, for a grid that is a function.
+
+    With `is_answer`, `grid` is what such a function has returned.
+    """
+    if not is_answer and callable(grid):
+        is_answer = True
         grid = _asked(kernel, grid, bound)
     if type(grid) is not tuple:
         if not isinstance(grid, tuple | list):
-            raise TypeError(_not_a_grid(kernel, grid, from_function=callable(given)))
+            raise TypeError(_not_a_grid(kernel, grid, from_function=is_answer))
         grid = tuple(grid)
     if not grid:
         raise ValueError(f"{kernel}: a grid has 1 to 3 sizes, not 0; write (1,) for one program")

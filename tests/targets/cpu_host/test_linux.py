@@ -78,6 +78,95 @@ def test_small_launches_that_follow_each_other_get_help(counting):
         pool[Pool.WORTH // 8] = int(loaded.ns_per_program * 400 * 1.8)
 
 
+def attempts(seconds=30):
+    """Again and again: on a busy machine a thread may wait for a processor at any time."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        yield
+    pytest.fail("never so")
+
+
+def test_the_first_programs_after_a_pause_do_not_tell_what_others_take(counting):
+    """Two programs that take a thousand times as long as is known are measured; the two behind them count."""
+    loaded = make("linux", 2, 10**16).load(counting)
+    counts, measured = np.zeros(64, np.int32), {1: [], -4_000: [], 0: []}
+    for _ in range(41):
+        for rounds, skew in ((1, 0), (4_000, -4_000), (1, 0), (4_000, 0)):
+            loaded.launch((64, 1, 1), (counts.ctypes.data, rounds, skew))
+            measured[skew if rounds > 1 else 1].append(loaded.ns_per_program)
+    usual, once, always = (np.median(times) for times in measured.values())
+    assert once < 5 * usual < always / 5 and (counts == counts[0]).all()
+
+
+def test_sleeping_helpers_are_woken_for_much_work_only(counting):
+    """Or for less, if the launch before wanted them just now."""
+    host = make("linux", 2)
+    loaded = host.load(counting)
+    pool = (ctypes.c_int64 * (Pool.SIZE // 8)).from_address(host.pool)
+    shared = ctypes.c_int32.from_address(host.pool + Pool.GENERATION)
+    counts = np.zeros(400, np.int32)
+
+    def launches_shared(worths, pause=0.0):
+        """Which of the launches that follow each other were shared; each has so many times the work that is worth it.
+        """
+        seen = []
+        for worth in worths:
+            pool[Pool.WORTH // 8] = 10**16
+            loaded.launch((400, 1, 1), (counts.ctypes.data, 200, 0))
+            pool[Pool.WORTH // 8] = int(loaded.ns_per_program * 400 / worth)
+            before = shared.value
+            loaded.launch((400, 1, 1), (counts.ctypes.data, 200, 0))
+            seen.append(shared.value != before)
+            time.sleep(pause)
+        return seen
+
+    for _ in attempts():
+        pool[Pool.RECENT // 8] = 0
+        wait_until_asleep(pool)
+        if launches_shared((2, 2)) == [False, True]:
+            break
+    for _ in attempts():
+        if launches_shared((2, 2), 0.05) == [False, False]:
+            break
+    for _ in attempts():
+        if launches_shared((8, 8), 0.05) == [True, True]:
+            break
+    assert (counts == counts[0]).all()
+
+
+def test_helpers_are_roused_before_their_launch(counting):
+    host = make("linux", 3)
+    rouse = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(host.library.image.symbols["rouse"])
+    rouse(host.pool)        # there are none yet
+    before = threads_of_process()
+    loaded = host.load(counting)
+    counts = np.zeros(400, np.int32)
+    launch_shared(loaded, counts)
+    workers = threads_of_process() - before
+    assert len(workers) == 2
+
+    def runs():
+        return [int(open(f"/proc/self/task/{w}/schedstat").read().split()[2]) for w in sorted(workers)]
+
+    for _ in attempts():
+        pool = (ctypes.c_int64 * (Pool.SIZE // 8)).from_address(host.pool)
+        wait_until_asleep(pool)
+        asleep = runs()
+        rouse(host.pool)
+        time.sleep(0.05)
+        if all(now > then for now, then in zip(runs(), asleep, strict=True)):
+            break
+    wait_until_asleep(pool)
+    ctypes.c_int32.from_address(host.pool + Pool.LOCK).value = 1      # as another thread's launch has it
+    asleep = runs()
+    rouse(host.pool)
+    time.sleep(0.05)
+    assert runs() == asleep
+    ctypes.c_int32.from_address(host.pool + Pool.LOCK).value = 0
+    launch_shared(loaded, counts)
+    assert (counts == 2).all()
+
+
 def test_a_forked_process_leaves_the_pool_alone(counting):
     """The memory of a pool is not shared over a fork: what the child forgets and starts is its own."""
     host = make("linux", 2)

@@ -32,13 +32,12 @@ class FakeMaps(FakeDriver):
 
     CUtensorMapDataType = CUtensorMapInterleave = CUtensorMapSwizzle = CUtensorMapL2promotion = Names()
     CUtensorMapFloatOOBfill = Names()
-    cuuint64_t = cuuint32_t = int
     parameters = 5
 
     def cuTensorMapEncodeTiled(self, *args: Any) -> tuple[Any, ...]:
         self.calls.append((ENCODE, *args))
         number = len(self.encoded)
-        return self.fails.get(ENCODE, Result.CUDA_SUCCESS), SimpleNamespace(getPtr=lambda: 1000 + number)
+        return self.fails.get(ENCODE, Result.CUDA_SUCCESS), SimpleNamespace(address=1000 + number)
 
     def cuLaunchKernel(self, function: Any, *args: Any) -> tuple[Result]:
         self.launched.append((list((ctypes.c_void_p * self.parameters).from_address(args[-2])), args[-1]))

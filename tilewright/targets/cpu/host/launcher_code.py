@@ -6,7 +6,8 @@ read is still the same object, derive the launch facts from the bytes that the a
 (`launcher_grids`), and launch.
 The code is the same for all kernels; what differs is in tables (`records.Launcher`), which Python fills when the slow
 way has succeeded.  Whatever the tables do not know, and every error in the arguments, goes the slow way:
-`SLOW(kernel, grid, key address or 0, *args, **kwargs)`, a Python function, whose result is the launch's.
+`SLOW(kernel, grid, key address or 0, *args, **kwargs)`, a Python function, whose result is the launch's; with
+`Launcher.ANSWERED` for the key, the grid is what the grid function has returned.
 No references are taken beyond those that the call needs.  Tests: tests/runtime/test_native_launch.py.
 """
 
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from tilewright.targets.cpu.host.launcher_grids import GridCode
 from tilewright.targets.cpu.host.launcher_values import ValueCode
 from tilewright.targets.cpu.host.native import Jump, Native, NativeModule
-from tilewright.targets.cpu.host.records import OB_TYPE, Bound, Frame, Kernel, Launcher, Reaches, Shape, Spec
+from tilewright.targets.cpu.host.records import OB_TYPE, Bound, Frame, Kernel, Launcher, Pool, Reaches, Shape, Spec
 from tilewright.targets.llvm.types import I1, I32, I64, PTR, VOID, Value, constant
 
 _NARGS = 2**63 - 1          # PyVectorcall_NARGS: the top bit is a flag
@@ -216,9 +217,9 @@ class LauncherCode:
 
     def _slow(self) -> None:
         """Call SLOW(kernel, grid, key address, *args, **kwargs)."""
-        n = self.module.function("slow", [("self", PTR), ("args", PTR), ("positional", I64), ("names", PTR),
-                                          ("key", I64)], PTR)
-        bound, args, positional, names, key = n.params
+        n = self.module.function("slow", [("self", PTR), ("grid", PTR), ("args", PTR), ("positional", I64),
+                                          ("names", PTR), ("key", I64)], PTR)
+        bound, grid, args, positional, names, key = n.params
         number = n.call("PyLong_FromLongLong", key)
         n.when(self._is_null(n, number), lambda: n.leave(0))
         total = n.variable(positional)
@@ -227,7 +228,7 @@ class LauncherCode:
         count = n.read(total)
         more = n.f.emit(PTR, f"alloca i64, {n.add(count, 3)}, align 16")
         n.put(more, 0, n.get(bound, Bound.KERNEL, PTR))
-        n.put(more, 8, n.get(bound, Bound.GRID, PTR))
+        n.put(more, 8, grid)
         n.put(more, 16, number)
         n.count(0, count, lambda k: n.put(n.item(more, k), 24, n.get(n.item(args, k))))
         state = n.get(bound, Bound.STATE, PTR)
@@ -242,8 +243,10 @@ class LauncherCode:
         state, record, compiled, slots, sizes = n.params
         frame = n.f.alloca(I64, Frame.SIZE // 8)
         x, y, z = (n.get(sizes, 8 * k) for k in range(3))
+        n.put(frame, Frame.SHARED, 0)
         launch = n.get(record, Kernel.LAUNCH, PTR)
         code = n.call_pointer(launch, I64, record, slots, x, y, z, frame)
+        n.put(state, Launcher.HELPERS, n.get(frame, Frame.SHARED))
         n.when(n.is_("eq", code, 0), lambda: n.leave(compiled))
         arguments = n.f.alloca(PTR, 5)
 
@@ -273,7 +276,7 @@ class LauncherCode:
                         n.f.alloca(I64, Reaches.PAIRS // 8 + 2 * _MOST))
 
         def slowly(key: Value | int = 0) -> None:
-            n.leave(n.call("slow", bound, args, positional, names, key))
+            n.leave(n.call("slow", bound, n.get(bound, Bound.GRID, PTR), args, positional, names, key))
 
         shape = n.call("find_shape", state, positional, names)
         n.when(self._is_null(n, shape), slowly)
@@ -296,12 +299,17 @@ class LauncherCode:
         n.call("Py_IncRef", compiled)       # it must outlive the launch, whatever Python code does from here on
 
         def work_out_grid() -> None:
-            known = n.call("grid_of", state, shape, args, bound, tables.key)
+            returned = n.f.alloca(PTR, align=8)
+            known = n.call("grid_of", state, shape, args, bound, tables.key, returned)
 
             def without_grid() -> None:
                 n.call("Py_DecRef", compiled)
                 n.when(n.is_("slt", known, 0), lambda: n.leave(0))
-                slowly()
+                answer = n.get(returned, 0, PTR)
+                n.when(self._is_null(n, answer), slowly)
+                result = n.call("slow", bound, answer, args, positional, names, Launcher.ANSWERED)
+                n.call("Py_DecRef", answer)
+                n.leave(result)
 
             n.when(n.is_("sle", known, 0), without_grid)
 
@@ -337,6 +345,13 @@ class LauncherCode:
         n = self.module.function("bind", [("self", PTR), ("args", PTR), ("count", I64)], PTR, public=True)
         own, args, _ = n.params
         state = n.call("PyLong_AsVoidPtr", own)
+        helpers = n.get(state, Launcher.HELPERS, PTR)
+
+        def rouse() -> None:
+            asleep = n.is_("ne", n.atomic_get(helpers, Pool.SLEEPERS, I32, "monotonic"), 0)
+            n.when(asleep, lambda: n.call_pointer(n.get(helpers, Pool.ROUSE, PTR), VOID, helpers))
+
+        n.when(n.f.not_(self._is_null(n, helpers)), rouse)
         memory = n.variable(n.get(state, Launcher.FREE, PTR))
         n.put(state, Launcher.FREE, constant(PTR, 0))
 

@@ -5,6 +5,7 @@ of it but the items that they read, `meta["BLOCK"]`; which these are is known by
 filled by `runtime.native_launch`), and such a function gets a dict of these items alone, which is kept for the next
 launch and in which what differs is set.  A kept dict that somebody has a second reference to after the call is
 given up, and while a call has it, others (the grid function's own launches, other threads) make new ones.
+A grid function is called once a launch: what it returns and is not read here goes the slow way in its place.
 Tests: tests/runtime/test_native_launch.py, tests/runtime/test_grid_reads.py.
 """
 
@@ -26,9 +27,12 @@ class GridCode:
         self.values = values
         for name, result, params in (
                 ("PyDict_New", PTR, ()), ("PyDict_Copy", PTR, (PTR,)), ("PyDict_SetItem", I32, (PTR, PTR, PTR)),
-                ("PyCallable_Check", I32, (PTR,)), ("PyFunction_GetCode", PTR, (PTR,))):
+                ("PyCallable_Check", I32, (PTR,)), ("PyFunction_GetCode", PTR, (PTR,)),
+                ("PyTuple_Size", I64, (PTR,)), ("PyTuple_GetItem", PTR, (PTR, I64)),
+                ("PyList_Size", I64, (PTR,)), ("PyList_GetItem", PTR, (PTR, I64))):
             module.external(name, result, *params)
         self.tuple_type = module.external_object("PyTuple_Type")
+        self.list_type = module.external_object("PyList_Type")
         self.function_type = module.external_object("PyFunction_Type")
         self._sizes_of()
         self._bound_arguments()
@@ -46,22 +50,29 @@ class GridCode:
         return n.is_("ne", n.both(n.get(n.at(key, n.mul(k, 16))), Tag.TENSOR), 0)
 
     def _sizes_of(self) -> None:
-        """The three sizes of a tuple of exact ints; 1, or 0 if it has to go the slow way."""
+        """The three sizes of a tuple or list of exact ints; 1, or 0 if it has to go the slow way."""
         n = self.module.function("sizes_of", [("grid", PTR), ("sizes", PTR)], I64, inline=True)
         grid, sizes = n.params
-        n.when(n.is_("ne", n.get(grid, OB_TYPE, PTR), self.tuple_type), lambda: n.leave(0))
-        count = n.call("PyTuple_Size", grid)
-        n.when(n.either(n.is_("ult", count, 1), n.is_("ugt", count, 3)), lambda: n.leave(0))
         n.put(sizes, 8, 1)
         n.put(sizes, 16, 1)
 
-        def size(k: Value) -> None:
-            thing = n.call("PyTuple_GetItem", grid, k)
-            n.when(n.is_("ne", n.get(thing, OB_TYPE, PTR), self.values.int_type), lambda: n.leave(0))
-            n.when(n.is_("eq", n.call("read_int", thing, n.item(sizes, k)), 0), lambda: n.leave(0))
-            n.when(n.is_("ugt", n.get(n.item(sizes, k)), _LIMIT), lambda: n.leave(0))
+        def read(kind: str) -> None:
+            count = n.call(f"Py{kind}_Size", grid)
+            n.when(n.either(n.is_("ult", count, 1), n.is_("ugt", count, 3)), lambda: n.leave(0))
 
-        n.count(0, count, size)
+            def size(k: Value) -> None:
+                thing = n.call(f"Py{kind}_GetItem", grid, k)
+                n.when(n.is_("ne", n.get(thing, OB_TYPE, PTR), self.values.int_type), lambda: n.leave(0))
+                n.when(n.is_("eq", n.call("read_int", thing, n.item(sizes, k)), 0), lambda: n.leave(0))
+                n.when(n.is_("ugt", n.get(n.item(sizes, k)), _LIMIT), lambda: n.leave(0))
+
+            n.count(0, count, size)
+
+        def others() -> None:
+            n.when(n.is_("ne", n.get(grid, OB_TYPE, PTR), self.list_type), lambda: n.leave(0))
+            read("List")
+
+        n.when(n.is_("eq", n.get(grid, OB_TYPE, PTR), self.tuple_type), lambda: read("Tuple"), others)
         plane = n.mul(n.get(sizes), n.get(sizes, 8))
         huge = n.both(n.is_("ugt", plane, _LIMIT), n.is_("ugt", n.get(sizes, 16), 1))
         n.when(huge, lambda: n.leave(0))
@@ -214,13 +225,16 @@ class GridCode:
     def _grid_of(self) -> None:
         """Find the sizes of a grid, which may be a function of the arguments by name.
 
-        1, 0 if the launch has to go the slow way, -1 with a Python error.
+        1, 0 if the launch has to go the slow way, -1 with a Python error.  With 0, `returned` is what the grid function
+        gave, a reference of the caller's, or null if it has not been called.
         """
         n = self.module.function("grid_of", [("state", PTR), ("shape", PTR), ("args", PTR), ("bound", PTR),
-                                             ("key", PTR)], I64)
-        state, shape, args, bound, key = n.params
+                                             ("key", PTR), ("returned", PTR)], I64)
+        state, shape, args, bound, key, returned = n.params
         sizes, grid = n.at(bound, Bound.SIZES), n.get(bound, Bound.GRID, PTR)
+        kind = n.get(grid, OB_TYPE, PTR)
         reads = n.variable(constant(PTR, 0))
+        n.put(returned, 0, constant(PTR, 0))
 
         def constant_sizes() -> None:
             known = n.call("sizes_of", grid, sizes)
@@ -235,10 +249,16 @@ class GridCode:
         def is_callable() -> None:
             n.when(n.is_("eq", n.call("PyCallable_Check", grid), 0), lambda: n.leave(0))
 
-        n.when(n.is_("eq", n.get(grid, OB_TYPE, PTR), self.tuple_type), constant_sizes)
-        n.when(n.is_("eq", n.get(grid, OB_TYPE, PTR), self.function_type), find, is_callable)
+        n.when(n.is_("eq", kind, self.tuple_type), constant_sizes)
+        n.when(n.is_("eq", kind, self.list_type), lambda: n.leave(n.call("sizes_of", grid, sizes)))    # it may change
+        n.when(n.is_("eq", kind, self.function_type), find, is_callable)
         answer = n.call("asked", state, shape, args, key, grid, n.read(reads))
         n.when(self._is_null(n, answer), lambda: n.leave(-1))
-        result = n.call("sizes_of", answer, sizes)
+
+        def pass_on() -> None:
+            n.put(returned, 0, answer)
+            n.leave(0)
+
+        n.when(n.is_("eq", n.call("sizes_of", answer, sizes), 0), pass_on)
         n.call("Py_DecRef", answer)
-        n.end(result)
+        n.end(1)

@@ -24,13 +24,14 @@ from tilewright.targets.cpu.host.elf import Image
 from tilewright.targets.cpu.host.library import Library, ObjectStore, keep_for_ever, lone_word
 from tilewright.targets.cpu.host.records import WORD, Cancel, Flags, Frame, Kernel, Pool, Status
 from tilewright.targets.cpu.host.reports import Grid, Printer, Reports
+from tilewright.targets.cpu.host.tile_permission import require_tiles
 from tilewright.targets.llvm.machine import Compiler
 
 if TYPE_CHECKING:
     from tilewright.targets.cpu.host.launcher import Launchers
 
-# Less work than this stays on the caller, or half of it if workers are awake: sharing costs 1 to 3 us then, and 35 to
-# 60 us with workers asleep.
+# Less work than this stays on the caller, or half of it if workers are awake, since sharing costs 1 to 3 us then; up to
+# four times as much does if they have slept for long, since they take 20 to 60 us to come.
 WORTH_HELP_NS = 10_000
 # The longest native call between two looks at Ctrl-C, for kernels that do not poll.
 SLICE_NS = 20_000_000
@@ -67,7 +68,7 @@ class LinuxHost:
         self.pool = ctypes.addressof(ctypes.c_char.from_buffer(memory))
         for offset, value in ((Pool.THREADS, self.threads), (Pool.WORTH, worth_help_ns), (Pool.SLICE, SLICE_NS),
                               (Pool.TIMEOUT, int(timeout_s * 1e9)), (Pool.SPIN, SPIN), (Pool.STEERED, -1),
-                              (Pool.LONE_AT, lone_word())):
+                              (Pool.LONE_AT, lone_word()), (Pool.ROUSE, self.library.image.symbols["rouse"])):
             ctypes.c_int64.from_address(self.pool + offset).value = value
         pool, this = self.pool, weakref.ref(self)
 
@@ -92,6 +93,7 @@ class LinuxHost:
         return made
 
     def load(self, code: CodeObject) -> LinuxKernel:
+        require_tiles(code)
         if self._catches_faults:
             self.library.catch_faults()
         image = Image(code.binary, self.library.symbols)
@@ -133,7 +135,8 @@ class LinuxKernel(LoadedKernel):
         self._address = ctypes.addressof(self._record)
         self.record = 0 if self._reports.prints else self._address
         flags = (Flags.POLLS * bool(metadata.get("polls_cancel")) | Flags.CALLS_PYTHON * bool(metadata.get("prints"))
-                 | Flags.FENCE * bool(metadata.get("nontemporal")) | Flags.ATOMICS * bool(metadata.get("atomics")))
+                 | Flags.FENCE * bool(metadata.get("nontemporal")) | Flags.ATOMICS * bool(metadata.get("atomics"))
+                 | Flags.TILES * bool(metadata.get("tiles")))
         self.scratch_bytes = int(metadata.get("scratch_bytes", 0))
         for offset, value in ((Kernel.LAUNCH, host.library.launch_address),
                               (Kernel.ENTRY, image.symbols[str(metadata["entry"])]),

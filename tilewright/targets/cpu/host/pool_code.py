@@ -2,7 +2,7 @@
 
 Launching takes the pool's lock or, when another thread has it, runs alone; `sharing_code` says how work is shared.
 Work too small to be worth the others' help stays on the caller (`launch` measures its first programs to find out); half
-as much is enough where they are awake.
+as much is enough where they are awake, four times as much is asked for where they have slept for long.
 Ctrl-C and the time limit are looked at by the caller alone, between chunks, while it waits and in `while` loops of
 the kernel, which call `poll`; they set the cancel word, which everybody looks at.
 Before: the records of `records.py`.  After `launch`: every program has run or the launch was stopped, and no thread is
@@ -21,6 +21,8 @@ from tilewright.targets.llvm.types import I1, I32, I64, PTR, VOID, Type, Value, 
 
 KEEP_LOCK_NS = 20_000           # shorter launches keep Python's lock: giving it away and back costs 40 ns
 NEAR_NS = 30_000                # small launches that follow each other so closely keep helpers awake
+DOZE_NS = 2_000_000             # helpers who sleep for longer come after 20 to 60 us, before that after 5 to 10
+COLD_NS = 10_000                # programs that take longer do not do so for want of code and data in the caches
 CHECK_NS = 20_000_000           # how often Ctrl-C and the clock are looked at
 COUNTDOWN = 64                  # iterations of a kernel's loop between two polls
 SMALL_SCRATCH = 4096            # scratch up to this is on the caller's stack
@@ -202,12 +204,16 @@ class PoolCode:
         n.end(new)
 
     def _measure(self) -> None:
-        """Run some of the first programs of `total` to learn what one costs; how many were run."""
+        """Run some of the first programs of `total` to learn what one costs; how many were run.
+
+        After a pause the first ones wait for code and data that have left the caches: what seems to have become slower
+        is measured once more, else a small launch would wake the others, who sleep, too.
+        """
         n = self.module.function("measure", [("kernel", PTR), ("slots", PTR), ("total", I64), ("frame", PTR)], I64)
         kernel, slots, total, frame = n.params
         most = n.greatest(n.op("lshr", total, 5), 1)
-        first = n.variable(0)
-        count = n.variable(n.pick(n.is_("eq", n.get(kernel, Kernel.COST), 0), 1, most))
+        first, before = n.variable(0), n.get(kernel, Kernel.COST)
+        count = n.variable(n.pick(n.is_("eq", before, 0), 1, most))
 
         def step(stop: Jump, again: Jump) -> None:
             now = n.read(first)
@@ -216,23 +222,35 @@ class PoolCode:
             end = n.add(now, n.least(n.read(count), n.sub(most, now)))
             elapsed = n.call("timed", kernel, slots, now, end, frame)
             n.write(first, end)
-            n.when(n.is_("ugt", elapsed, 1_000), stop)
+            n.when(n.is_("ugt", elapsed, 1_000), lambda: doubt(elapsed, stop))
             n.write(count, n.mul(end, 8))
+
+        def doubt(elapsed: Value, stop: Jump) -> None:
+            now, cost = n.read(first), n.get(kernel, Kernel.COST)
+            slower = n.both(n.is_("ugt", cost, n.mul(before, 2)), n.is_("ne", before, 0))
+            n.when(n.f.not_(n.both(slower, n.is_("ult", elapsed, COLD_NS))), stop)
+            end = n.least(n.add(now, now), total)
+            n.when(n.is_("uge", now, end), stop)
+            n.call("timed", kernel, slots, now, end, frame)
+            n.put(kernel, Kernel.COST, n.least(cost, n.get(kernel, Kernel.COST)))
+            n.write(first, end)
+            stop()
 
         n.loop(step)
         n.end(n.read(first))
 
     def _near(self) -> None:
-        """Whether helpers are awake, or were wanted just before: who wakes them for one small launch waits for that."""
-        n = self.module.function("near", [("pool", PTR)], I1)
-        pool, = n.params
+        """Whether helpers are awake, or were wanted less than `window` ns ago for as little work, of which there is
+        `work` now: who wakes them for one small launch waits for that."""
+        n = self.module.function("near", [("pool", PTR), ("work", I64), ("window", I64)], I1)
+        pool, work, window = n.params
         started = n.is_("ne", n.get(pool, Pool.STARTED, I32), 0)
         awake = n.both(started, n.is_("eq", n.atomic_get(pool, Pool.SLEEPERS, I32, "monotonic"), 0))
         n.when(awake, lambda: n.leave(1))
         now = n.call("clock")
         before = n.get(pool, Pool.RECENT)
-        n.put(pool, Pool.RECENT, now)
-        n.end(n.is_("ult", n.sub(now, before), NEAR_NS))
+        n.put(pool, Pool.RECENT, n.add(now, work))
+        n.end(n.is_("slt", n.sub(now, before), window))
 
     def _run(self) -> None:
         """Run `total` programs where that is fastest."""
@@ -259,7 +277,8 @@ class PoolCode:
             return n.op("lshr", n.mul(n.least(count, 1 << 31), n.get(kernel, Kernel.COST)), 10)
 
         first = n.variable(0)
-        sure = n.both(n.is_("uge", expected(total), n.mul(worth, 4)), n.is_("ne", n.get(kernel, Kernel.COST), 0))
+        much = n.mul(worth, 4)
+        sure = n.both(n.is_("uge", expected(total), much), n.is_("ne", n.get(kernel, Kernel.COST), 0))
         n.when(n.f.not_(sure), lambda: n.write(first, n.call("measure", kernel, slots, total, frame)))
         done = n.read(first)
         n.when(n.is_("uge", done, total), n.leave)
@@ -269,9 +288,14 @@ class PoolCode:
             n.call("share_if_it_pays", kernel, slots, done, total, frame)
             n.leave()
 
+        def share_much() -> None:
+            n.put(frame, Frame.SHARED, pool)
+            share()
+
         def consider() -> None:
-            n.when(n.is_("uge", work, worth), share)
-            n.when(n.is_("uge", n.mul(work, 2), worth), lambda: n.when(n.call("near", pool), share))
+            n.when(n.is_("uge", work, much), share_much)
+            window = n.pick(n.is_("uge", work, worth), DOZE_NS, NEAR_NS)
+            n.when(n.is_("uge", n.mul(work, 2), worth), lambda: n.when(n.call("near", pool, work, window), share))
 
         n.when(n.is_("ugt", n.get(pool, Pool.THREADS), 1), consider)
         n.call("solo", kernel, slots, done, total, frame)

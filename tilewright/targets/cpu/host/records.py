@@ -27,6 +27,7 @@ class Frame:
     DEADLINE, NEXT_CHECK, THREAD = 200, 208, 216
     HELD = 224              # one of `Held`
     LAP = 232               # when the programs that run now began, in ns
+    SHARED = 240            # the pool that was to help with much work; who reads it writes 0 before the launch
     SIZE = 256
 
 
@@ -53,7 +54,7 @@ class Cancel:
 class Flags:
     """Bits of a kernel's flags."""
 
-    POLLS, CALLS_PYTHON, FENCE, ATOMICS = 1, 2, 4, 8
+    POLLS, CALLS_PYTHON, FENCE, ATOMICS, TILES = 1, 2, 4, 8, 16
 
 
 class Held:
@@ -92,6 +93,7 @@ class Pool:
     JOINED, FIRST_GENERATION = 192, 196                         # i32
     KERNEL, SLOTS, BEGIN, END, CHUNK, RANGES, OWNER = 256, 264, 272, 280, 288, 296, 304     # the shared launch
     LONE_AT = 312                                               # address of the process's word (`lone_code`)
+    ROUSE = 328                                                 # address of the function that wakes helpers early
     RECENT = 320                                                # when helpers were last wanted for little work, in ns
     BLOCK = 384                                                 # the callers' scratch block, when nobody uses it
     TID = 512                                                   # i32 each
@@ -112,8 +114,10 @@ class Launcher:
     PARAMS, RULES, TYPES, SHAPES, SPECS, FREE, BOUND_TYPE = 40, 48, 56, 64, 72, 80, 88
     META, META_VALUES = 96, 104     # a dict for grids that are functions, and the addresses of what it holds
     GRIDS, ASKS = 112, 120          # what is known of grid functions; whether unknown ones go the slow way
-    SIZE = 128
+    HELPERS = 128                   # the pool that was to help with much work in the last launch, or 0
+    SIZE = 136
     MOST_VALUES = 64        # parameters and options of a launch
+    ANSWERED = -2           # in place of a key's address: the grid is what the grid function has returned
     MOST_INDEX = 4096       # a source word below this is an index, else an object's address
 
 

@@ -73,6 +73,7 @@ class SharingCode:
         self._wait()
         self._publish()
         self._share()
+        self._rouse()
 
     # -- a participant
 
@@ -373,5 +374,18 @@ class SharingCode:
         n.put(frame, Frame.LAP, n.call("clock"))
         mine = n.call("work", pool, 0, generation, frame, frame)
         n.call("wait", pool, n.sub(n.narrow(chunks, I32), mine), frame)
+        n.atomic_put(pool, Pool.LOCK, constant(I32, 0))
+        n.end()
+
+    def _rouse(self) -> None:
+        """Wake those who helped last, ahead of a launch that will want them: they need 20 us and more to come, and
+        find it while they spin."""
+        n = self.module.function("rouse", [("pool", PTR)], public=True)
+        pool, = n.params
+        n.when(n.is_("eq", n.atomic_get(pool, Pool.SLEEPERS, I32), 0), n.leave)
+        n.when(n.is_("ne", n.atomic_change("xchg", pool, Pool.LOCK, constant(I32, 1)), 0), n.leave)
+        n.call("steer", pool)
+        futex(n, self.machine, n.at(pool, Pool.GENERATION), FUTEX_WAKE,
+              n.narrow(n.sub(n.get(pool, Pool.RANGES), 1), I32), constant(PTR, 0))
         n.atomic_put(pool, Pool.LOCK, constant(I32, 0))
         n.end()

@@ -29,6 +29,37 @@ class Place:
 
     lines: list[str]
     mark: str
+    number: int
+
+
+class Deferred(Value):
+    """A value whose instructions are written, where it was made, when somebody first asks for its name.
+
+    Pieces of words and rounded numbers are mostly asked for as the words and numbers that they are of (`Code.whole`,
+    `Code.rounded`): then they cost neither text nor LLVM's time.  The element that equality sees stands for the name.
+    """
+
+    _write: Callable[[], Value]
+    _made: Value
+
+    @classmethod
+    def of(cls, code: Code, t: Type, make: Callable[[], Value]) -> Deferred:
+        place = code.here()
+        value = cls(t, f"%deferred{place.number}")
+        value._write = lambda: code.made_at(place, make)
+        return value
+
+    @property
+    def name(self) -> str:
+        try:
+            return self._made.name
+        except AttributeError:
+            self._made = self._write()
+            return self._made.name
+
+    @property
+    def is_constant(self) -> bool:
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +111,20 @@ class Code(FunctionWriter):
 
     def here(self) -> Place:
         """This place, for what is written later."""
-        place = Place([], self.mark)
-        name = f"; {len(self._places)}"
+        place = Place([], self.mark, len(self._places))
+        name = f"; {place.number}"
         self._places[name] = place.lines
         self._lines.append(name)
         return place
+
+    def deferred(self, t: Type, make: Callable[[], Value]) -> Value:
+        """What `make` writes straight code for: when its name is first asked for, where that can be."""
+        return Deferred.of(self, t, make) if self.can_wait else make()
+
+    def made_at(self, place: Place, make: Callable[[], Value]) -> Value:
+        """What `make` writes, written to a place that is behind."""
+        with self.at(place):
+            return make()
 
     def text(self) -> str:
         self._stack_slots, self._lines = list(self._filled(self._stack_slots)), list(self._filled(self._lines))
