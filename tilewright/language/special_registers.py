@@ -1,7 +1,8 @@
 """What only an NVIDIA GPU has: its clock, the number of a multiprocessor, launches that depend on one another.
 
 `tl.extra.cuda` has the names.  Each is one instruction of inline assembly, so on the CPU and in the interpreters its
-use is an error that names it; but what orders launches is nothing there, where each ends before the next begins.  Tests: tests/lang/test_special_registers.py.
+use is an error that names it; but what orders launches is nothing there, where each ends before the next begins.
+Tests: tests/lang/test_special_registers.py.
 """
 
 from __future__ import annotations
