@@ -35,7 +35,7 @@ from tilewright.runtime.interpreted import InterpretedKernel
 from tilewright.runtime.launch import CompiledKernel, Facts, check_writable, device_of, facts_of, is_wide
 from tilewright.runtime.launch_options import NAMES, did_you_mean, is_checked, make_options, unknown_keyword
 from tilewright.runtime.specialize import Atom, Rule, Specializer, Split, typed
-from tilewright.runtime.spread_launch import Call, Way, spread, spread_atoms, spread_rules, way_of
+from tilewright.runtime.spread_launch import Call, Way, spread, spread_atoms, spread_rules
 
 if TYPE_CHECKING:
     from tilewright.interpret.eager_run import EagerProgram
@@ -160,18 +160,19 @@ class JITFunction(DescribedFunction, KernelInterface):
     def _launch(self, grid: Any, native_key: int, args: Sequence[Any],
                 kwargs: Mapping[str, Any]) -> CompiledKernel | None:
         values, given = self.bind(args, kwargs)
-        call = Call(self, args, kwargs, values, given, way_of(values))
-        native = self._spread.get(call.way) if call.way else None
+        way, parts = spread(values)
+        call = Call(self, args, kwargs, values, given, way, parts)
+        native = self._spread.get(way) if way else None
         if native is None:
             return self.launch_call(call, grid, native_key)
         if callable(grid):      # it is to see the descriptors
             grid = normalise(self.__name__, grid, dict(zip(self.arg_names, values, strict=True)))
-        launched: CompiledKernel | None = native.bind(call, grid)(*spread(values), **given)
+        launched: CompiledKernel | None = native.bind(call, grid)(*parts, **given)
         return launched
 
     def launch_call(self, call: Call, grid: Any, native_key: int) -> CompiledKernel | None:
         """Launch in Python; see `launch_slowly`."""
-        _, args, kwargs, values, given, way = call
+        _, args, kwargs, values, given, _, _ = call
         split = self.specializer.split(values)
         bound = dict(zip(self.arg_names, values, strict=True)) if callable(grid) else None
         sizes = normalise(self.__name__, grid, bound, is_answer=native_key == ANSWERED)
@@ -247,9 +248,8 @@ class JITFunction(DescribedFunction, KernelInterface):
         rules = self.specializer.rules
         if not call.way:
             return call.values, rules, split.atoms, len(call.args), tuple(call.kwargs)
-        values = spread(call.values)
-        return (values, spread_rules(self.params, rules, call.way)[1], spread_atoms(split.atoms, call.way), len(values),
-                tuple(call.given))
+        return (call.parts, spread_rules(self.params, rules, call.way)[1], spread_atoms(split.atoms, call.way),
+                len(call.parts), tuple(call.given))
 
     def _native_launcher(self, way: Way) -> NativeLauncher | None:
         """A native launcher for arguments with descriptors in this way; without any the one that takes over
@@ -589,7 +589,7 @@ def _bind_in_python(kernel: JITFunction, grid: Any) -> Callable[..., CompiledKer
         try:
             if bind is not _bind_in_python:     # the kernel has been launched since
                 return bind(kernel, grid)(*args, **kwargs)
-            return kernel.launch_slowly(grid, -1, *args, **kwargs)
+            return kernel._launch(grid, -1, args, kwargs)
         except BaseException as error:
             cut_own_frames(error)
             raise

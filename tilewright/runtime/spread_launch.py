@@ -25,7 +25,8 @@ Way = tuple[tuple[int, int], ...]       # the places of descriptors, and how man
 
 
 class Call(NamedTuple):
-    """A launch as the program wrote it: its arguments, bound, and the way of its descriptors."""
+    """A launch as the program wrote it: its arguments, bound, the way of its descriptors, and what `spread` makes of
+    the arguments."""
 
     kernel: JITFunction
     args: Sequence[Any]
@@ -33,30 +34,26 @@ class Call(NamedTuple):
     values: Sequence[Any]
     given: Mapping[str, Any]
     way: Way
+    parts: Sequence[Any]
 
     def missed(self, grid: Any, key: int, /, *parts: Any, **given: Any) -> CompiledKernel | None:
         """The launch in Python; called by native code that does not know it (`key`: see `native_launch`)."""
         return self.kernel.launch_call(self, grid, key)
 
 
-def way_of(values: Sequence[Any]) -> Way:
-    """The way of descriptors among bound arguments; empty without any."""
-    return tuple([(place, len(value.shape)) for place, value in enumerate(values) if type(value) is TensorDescriptor])
-
-
-def spread(values: Sequence[Any]) -> list[Any]:
-    """Bound arguments with the parts of each descriptor in its place."""
+def spread(values: Sequence[Any]) -> tuple[Way, list[Any]]:
+    """The way of descriptors among bound arguments, empty without any, and the arguments with the parts of each
+    descriptor in its place.  In one loop, since each launch waits for it."""
+    way: list[tuple[int, int]] = []
     parts: list[Any] = []
-    for value in values:
+    for place, value in enumerate(values):
         if type(value) is TensorDescriptor:
-            parts.append(value.base)
-            parts += value.shape
-            parts += value.strides
-            parts += value.block_shape
-            parts.append(value.padding)
+            shape = value.shape
+            way.append((place, len(shape)))
+            parts += [value.base, *shape, *value.strides, *value.block_shape, value.padding]
         else:
             parts.append(value)
-    return parts
+    return tuple(way), parts
 
 
 def spread_rules(params: Sequence[Param], rules: Sequence[Rule], way: Way) -> tuple[list[Param], list[Rule]]:

@@ -40,6 +40,7 @@ def device_print(walker: Walker, op: Op) -> None:
 
     def call() -> Sequence[LlvmValue]:
         code.do(f"call void {callback.name}(i64 {number}, {kernel.program[3]}, {base})")
+        kernel.renew_tiles()
         return ()
 
     code.branch(present, call)

@@ -17,6 +17,7 @@ from tilewright.locks import NO_FORK
 from tilewright.targets.base import MEANWHILE, CodeObject, LoadedKernel, Stage, Target
 from tilewright.targets.cpu.host.choice import Host, make_host
 from tilewright.targets.cpu.host.library import ObjectStore
+from tilewright.targets.cpu.host.tile_permission import permitted
 from tilewright.targets.cpu.machines import named
 from tilewright.targets.llvm.machine import ASSEMBLY, Compiler, Machine, Request, compile_children
 
@@ -61,7 +62,7 @@ class CpuTarget(Target):
     def machine(self) -> Machine:
         """The machine that code is generated for; the compiler says what this one is."""
         if self._machine is None:
-            self._machine = named(self._cpu, self._compiler.host())
+            self._machine = permitted(named(self._cpu, self._compiler.host()))
         return self._machine
 
     def prepare(self) -> None:
