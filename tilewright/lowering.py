@@ -26,8 +26,8 @@ from tilewright.ir.verify import verify
 from tilewright.language.function import SourceFunction
 from tilewright.language.options import Options, Signature
 from tilewright.passes.inline import INLINE
-from tilewright.passes.manager import run_passes
-from tilewright.targets.base import CodeObject, Stage, Target
+from tilewright.passes.manager import run_passes, verify_tile_ir
+from tilewright.targets.base import MEANWHILE, CodeObject, Stage, Target
 
 # What is called with the name of a stage and its text, when somebody wants to see the stages.
 Dump = Callable[[str, str], None]
@@ -50,7 +50,7 @@ class Lowered:
 
 
 def lower(fn: SourceFunction, signature: Signature, options: Options, *, check: int = 1) -> Lowered:
-    """Tile IR of `fn` for `signature`.  `check` 0 leaves the verifier out."""
+    """Tile IR of `fn` for `signature`.  `check` 0 leaves the verifier out: `finish` has one."""
     module = compile_function(fn, signature, options, bool(dict(options.extra).get("allow_non_constexpr_globals")))
     with _nesting_of(fn):
         if check:
@@ -73,23 +73,34 @@ def _nesting_of(fn: SourceFunction) -> Iterator[None]:
 
 def finish(lowered: Lowered, target: Target, *, check: int = 1, dump: Dump | None = None,
            inspect: Inspect | None = None) -> CodeObject:
-    """Machine code for `lowered`; `check` as in `passes.manager.run_passes`."""
+    """Machine code for `lowered`; `check` as in `passes.manager.run_passes`.
+
+    With 1 the IR is verified, before the passes and after them, while the compiler works.
+    """
     module = lowered.module
+    pending = _Pending(check)
     if dump is not None:
         dump("source", lowered.fn.source)
         dump("ttir", print_module(module))
 
     def optimised(module: Module, metadata: dict[str, Any]) -> Module:
-        return run_passes(module, list(target.passes(lowered.options)), check=check,
+        pending.modules = module,
+        made = run_passes(module, list(target.passes(lowered.options)), check=check if check > 1 else 0,
                           dump=None if dump is None else lambda name, m: dump(f"after-{name}", print_module(m)))
+        pending.modules = module, made
+        metadata[MEANWHILE] = pending.do
+        return made
 
     stages: dict[str, Stage] = {"ttir": optimised, **target.stages(lowered.options)}
     if inspect is not None:
         inspect(target, stages, lowered.options, "triton", None)
     try:
         with _nesting_of(lowered.fn):
-            module, code = _staged(module, stages)
-            tile_text = print_module(module)
+            try:
+                module, code = _staged(module, stages)
+            finally:
+                pending.do()
+            tile_text = pending.text if pending.modules[-1:] == (module,) else print_module(module)
     except CompilationError as error:
         if error.location is None:      # the code generator speaks of the kernel as a whole
             error.location = lowered.fn.location(lowered.fn.tree())
@@ -105,6 +116,25 @@ def finish(lowered: Lowered, target: Target, *, check: int = 1, dump: Dump | Non
     return code
 
 
+class _Pending:
+    """What can be done while the compiler works: verifying `modules`, those before and after the passes, where it is
+    asked to `check`, and printing the latter."""
+
+    def __init__(self, check: int) -> None:
+        self.modules: tuple[Module, ...] = ()
+        self.text = ""
+        self._check = check
+
+    def do(self) -> None:
+        """Do it, once."""
+        if self.text or not self.modules:
+            return
+        if self._check == 1:
+            for module, when in zip(self.modules, ("before", "after"), strict=False):
+                verify_tile_ir(module, f"{when} the passes")
+        self.text = print_module(self.modules[-1])
+
+
 def _staged(module: Module, stages: Mapping[str, Stage]) -> tuple[Module, CodeObject]:
     """Run the stages: the last tile IR, and the code."""
     value: Any = module
@@ -113,6 +143,7 @@ def _staged(module: Module, stages: Mapping[str, Stage]) -> tuple[Module, CodeOb
     for last, stage in stages.items():      # noqa: B007  (the name is for the message)
         value = stage(value, metadata)
         module = value if isinstance(value, Module) else module
+    metadata.pop(MEANWHILE, None)       # of stages that have no use for it
     if not isinstance(value, CodeObject):
         raise TypeError(f"the last stage ({last}) gives a {type(value).__name__}, not a CodeObject; "
                         "put stages before it")
@@ -122,5 +153,5 @@ def _staged(module: Module, stages: Mapping[str, Stage]) -> tuple[Module, CodeOb
 def compile_kernel(fn: SourceFunction, signature: Signature, target: Target, options: Options, *,
                    check: int = 1, dump: Dump | None = None) -> CodeObject:
     """Machine code of `fn` for one specialisation, its launch facts taken from the signature."""
-    lowered = lower(fn, signature, options, check=check)
+    lowered = lower(fn, signature, options, check=check if check > 1 else 0)
     return finish(lowered.with_facts(signature.disjoint, signature.wide), target, check=check, dump=dump)

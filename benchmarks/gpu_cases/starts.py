@@ -39,7 +39,9 @@ def first_launches(packages: Iterable[str], turns: int = 4) -> dict[str, tuple[f
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "TILEWRIGHT_CACHE_DIR": str(Path(folder, "ours")),
                        "TRITON_CACHE_DIR": str(Path(folder, "triton")),
+                       "PYTHONPYCACHEPREFIX": str(Path(folder, "bytecode")),
                        "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)    # an installed package has its bytecode
         for package in times:
             Path(folder, f"{package}_start.py").write_text(_SCRIPT.format(package=package))
         for turn in range(turns + 1):   # the first puts the kernel there

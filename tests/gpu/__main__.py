@@ -7,7 +7,7 @@
 
 Tests run in processes of their own, so a kernel that hangs or loses the GPU's context costs one test.  A table of files
 is printed, then a line for each failure; the whole texts are written to `--out`.  Exit status 1 if a test failed, or
-compute-sanitizer reported something.  Needs a GPU, cuda-bindings, pytest, and torch for some of the tests.
+compute-sanitizer reported something.  Needs a GPU, pytest, and torch for some of the tests.
 """
 
 from __future__ import annotations

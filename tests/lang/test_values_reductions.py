@@ -200,3 +200,24 @@ def test_argmax_of_nan(launch, values, expected):
     x, out = np.array([values], np.float32), np.zeros(1, np.int32)
     launch(reduce_2d, (1,), out, x, M=1, N=2, AXIS=1, OP="argmax")
     assert out[0] == expected
+
+
+@triton.jit
+def along_one_axis(x, out, M: tl.constexpr, N: tl.constexpr, STEP_M: tl.constexpr, STEP_N: tl.constexpr,
+                   AXIS: tl.constexpr):
+    i, j = tl.arange(0, M), tl.arange(0, N)
+    total = tl.sum(tl.load(x + i[:, None] * STEP_M + j[None, :] * STEP_N), axis=AXIS)
+    tl.store(out + (j if AXIS == 0 else i), total)
+
+
+@pytest.mark.parametrize("shape", [(16, 32), (64, 32), (32, 128)])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("turned", [False, True])
+def test_many_warps_along_an_axis_and_lanes_beside_it(launch, shape, axis, turned):
+    """Lanes of a warp hold totals of different rows, then, and none can stand for a warp."""
+    M, N = shape
+    x = np.random.default_rng(1).integers(-9, 9, shape).astype(np.int32)
+    out = np.zeros(shape[1 - axis], np.int32)
+    steps = {"STEP_M": 1, "STEP_N": M} if turned else {"STEP_M": N, "STEP_N": 1}
+    launch(along_one_axis, (1,), x.T.copy() if turned else x, out, M=M, N=N, AXIS=axis, num_warps=32, **steps)
+    np.testing.assert_array_equal(out, x.sum(axis))

@@ -26,7 +26,7 @@ class Counting(Compiler):
         self.asked += 1
         return Machine("t", "c", f"+f{self.asked}", "v")
 
-    def products(self, request, name):
+    def products(self, request, name, meanwhile=None):
         return [b"code"]
 
     def prepare(self):

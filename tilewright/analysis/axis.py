@@ -19,7 +19,7 @@ Tests: tests/analysis/.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import gcd, lcm
+from math import gcd
 
 from tilewright.analysis import axis_info
 from tilewright.analysis.axis_info import AxisInfo, nothing_known, of_scalar, power_of_two_in, stride_of
@@ -29,30 +29,25 @@ from tilewright.analysis.ranges import Ranges, whole
 from tilewright.ir.node import Function, Module, Op, Value
 from tilewright.ir.types import Pointer, element_of
 
-_USUAL_DIVISOR = 16     # that of launches' arguments, when it is known
-
 
 class Axis(Forward[AxisInfo]):
     """Facts of one function of a module (its entry, if none is named); `fact(value)` gives those of a value.
 
-    With `optimistic` they hold if no dividend and nothing that is shifted right is negative, and if all parameters are
-    multiples of 16; whoever uses them tests at run time what they claim.  Indices taken modulo a size are one reason:
-    that program_id * BLOCK does not wrap cannot be proved, and nearly always holds.  Rows whose length only happens to
-    be a multiple of a vector are the other.  With `signs` only the first is supposed; `assumed` then are the numbers
-    that have to be tested, which may be less than to test what follows.
+    With `signs` they hold if no dividend and nothing that is shifted right is negative; `assumed` then are the numbers
+    that have to be tested at run time.  Indices taken modulo a size are the reason: that program_id * BLOCK does not
+    wrap cannot be proved, and nearly always holds.
     """
 
     def __init__(self, module: Module, function: Function | None = None, ranges: Ranges | None = None,
-                 optimistic: bool = False, signs: bool = False) -> None:
+                 signs: bool = False) -> None:
         super().__init__()
-        self._signs = optimistic or signs
+        self._signs = signs
         self.assumed: set[Value] = set()        # integers that are supposed not to be negative
         function = module.entry if function is None else function
         self.ranges = Ranges(function) if ranges is None else ranges
         self._wide = module.wide
         for param, facts in zip(function.params, function.param_facts):
-            known = facts.divisible_by
-            self.set_fact(param, of_scalar(lcm(known, _USUAL_DIVISOR) if optimistic else known, param.type))
+            self.set_fact(param, of_scalar(facts.divisible_by, param.type))
         self.walk(function.body)
 
     def relevant(self, value: Value) -> bool:

@@ -73,6 +73,11 @@ def run_passes(module: Module, passes: Sequence[Pass], *, check: int = 0, before
     return module
 
 
+def verify_tile_ir(module: Module, when: str) -> None:
+    """`InternalError` if `module` is no tile IR; `when` is part of its text."""
+    _verify(module, Stage.TILE, when)
+
+
 def _verify(module: Module, stage: Stage, when: str) -> None:
     try:
         verify(module, stage)

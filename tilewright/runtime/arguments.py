@@ -269,7 +269,8 @@ class Readers:
         torch = sys.modules.get("torch")
         if torch is not None and isinstance(value, torch.Tensor):
             return self._torch
-        if isinstance(value, np.ma.MaskedArray):
+        masked = sys.modules.get("numpy.ma")        # np.ma would import it, which takes 15 ms
+        if masked is not None and isinstance(value, masked.MaskedArray):
             return _read_masked
         if isinstance(value, np.ndarray):
             return self._numpy

@@ -75,7 +75,7 @@ class Build:
             from tilewright.lowering import lower
             self.target.import_compiler()
         clock = Clock()
-        made = lower(self.fn, self.signature, self.options, check=self._check)
+        made = lower(self.fn, self.signature, self.options, check=self._check if self._check > 1 else 0)
         self._lowering = clock.mark()
         return made
 

@@ -19,7 +19,7 @@ from tilewright.runtime.driver import AHEAD
 from tilewright.runtime.fingerprint import compiler_key, llvm_version, processor
 from tilewright.targets.base import Target
 from tilewright.targets.cpu.target import CpuTarget
-from tilewright.targets.llvm.machine import Compiler, Machine, Request
+from tilewright.targets.llvm.machine import Compiler, Machine, Meanwhile, Request
 
 Settings = Mapping[str, Any]        # the knobs that count for a launch
 T = TypeVar("T")
@@ -147,8 +147,8 @@ class LateCompiler(Compiler):
         self._store.put("machine", key, {name: value.encode() for name, value in fields.items()})
         return host
 
-    def products(self, request: Request, name: str) -> list[bytes]:
-        return self._compiler().products(request, name)
+    def products(self, request: Request, name: str, meanwhile: Meanwhile = None) -> list[bytes]:
+        return self._compiler().products(request, name, meanwhile)
 
 
 def _store_knobs(settings: Settings) -> tuple[Any, ...]:

@@ -9,7 +9,6 @@ Tests: tests/runtime/test_driver.py.
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import os
 import sys
 from collections.abc import Callable
@@ -127,8 +126,6 @@ class CudaDriver:
         torch = sys.modules.get("torch")
         if torch is not None:
             return bool(torch.cuda.is_available() and torch.version.cuda)
-        if importlib.util.find_spec("cuda") is None or importlib.util.find_spec("cuda.bindings") is None:
-            return False
         with NO_FORK:
             from tilewright.targets.nvidia.driver.cuda import CUDA
         return CUDA.count() > 0

@@ -31,7 +31,8 @@ from tilewright.runtime.interface import MODULES, KernelInterface, graph_test
 from tilewright.runtime.interpreted import InterpretedKernel
 from tilewright.runtime.launch import CompiledKernel, check_writable, device_of, is_wide
 from tilewright.runtime.launch_options import is_checked
-from tilewright.runtime.specialize import Split
+from tilewright.runtime.specialize import Atom, Rule, Split
+from tilewright.runtime.spread_launch import Call, Way, spread, spread_atoms, spread_rules
 
 if TYPE_CHECKING:
     from tilewright.interpret.eager_run import EagerProgram
@@ -67,6 +68,7 @@ class JITFunction(CompilingFunction, KernelInterface):
         self._checked: dict[Any, CheckedKernel] = {}
         self._lock = ForkSafeLock()
         self._native: NativeLauncher | None = None
+        self._spread: dict[Way, NativeLauncher] = {}    # with tensor descriptors among the arguments
         self._retired: list[NativeLauncher] = []    # what `kernel[grid]` gave before goes to them still
         self._is_used_again = False
         self._is_read = graph_test()        # asked at every launch; it seldom changes, since Dynamo guards it
@@ -134,6 +136,19 @@ class JITFunction(CompilingFunction, KernelInterface):
     def _launch(self, grid: Any, native_key: int, args: Sequence[Any],
                 kwargs: Mapping[str, Any]) -> CompiledKernel | None:
         values, given = self.bind(args, kwargs)
+        way, parts = spread(values)
+        call = Call(self, args, kwargs, values, given, way, parts)
+        native = self._spread.get(way) if way else None
+        if native is None:
+            return self.launch_call(call, grid, native_key)
+        if callable(grid):      # it is to see the descriptors
+            grid = normalise(self.__name__, grid, dict(zip(self.arg_names, values, strict=True)))
+        launched: CompiledKernel | None = native.bind(call, grid)(*parts, **given)
+        return launched
+
+    def launch_call(self, call: Call, grid: Any, native_key: int) -> CompiledKernel | None:
+        """Launch in Python; see `launch_slowly`."""
+        _, args, kwargs, values, given, _, _ = call
         split = self.specializer.split(values)
         bound = dict(zip(self.arg_names, values, strict=True)) if callable(grid) else None
         sizes = normalise(self.__name__, grid, bound, is_answer=native_key == ANSWERED)
@@ -164,7 +179,7 @@ class JITFunction(CompilingFunction, KernelInterface):
             return kernel
         kernel.launch(sizes, split.slots, split.pointers)
         if kernel.record and not self.pre_run_hooks and not knobs.overrides():
-            self._learn(grid, native_key, args, kwargs, values, given, split, kernel)
+            self._learn(grid, native_key, call, split, kernel)
         return kernel
 
     def _told_of_launch(self, kernel: CompiledKernel, grid: Grid, values: Sequence[Any]) -> LazyDict:
@@ -176,45 +191,61 @@ class JITFunction(CompilingFunction, KernelInterface):
     def add_pre_run_hook(self, hook: Callable[..., Any]) -> None:
         """Call `hook` with the arguments of every launch of this kernel, before it."""
         self.pre_run_hooks.append(hook)
-        if self._native is not None:
-            HOOKS.forget(self._native)
-            self._retired.append(self._native)
-            self._native, self._bind = None, _bind_in_python
+        for native in filter(None, (self._native, *self._spread.values())):
+            HOOKS.forget(native)
+            self._retired.append(native)
+        self._native, self._bind = None, _bind_in_python
+        self._spread.clear()
 
-    def _learn(self, grid: Any, native_key: int, args: Sequence[Any], kwargs: Mapping[str, Any],
-               values: Sequence[Any], given: Mapping[str, Any], split: Split, kernel: CompiledKernel) -> None:
+    def _learn(self, grid: Any, native_key: int, call: Call, split: Split, kernel: CompiledKernel) -> None:
         """After a launch: let native code do the next one like it."""
         with self._lock:
-            if self._native is None:
+            native = self._spread.get(call.way) if call.way else self._native
+            if native is None:
                 if self._is_used_again:     # a single launch is not worth it
-                    self._native = self._native_launcher()
+                    native = self._native_launcher(call.way)
                 self._is_used_again = True
-            if self._native is None:
+            if native is None:
                 return
-            self._native.learn_grid(grid)
-            names = tuple(kwargs)
+            native.learn_grid(grid)
+            values, rules, atoms, positional, names = self._native_terms(call, split)
             if native_key <= 0:
-                self._native.learn_shape(len(args), names)
+                native.learn_shape(positional, names)
                 return
-            entry = self._entries[self._key(split, given, kernel.device)]
-            constants = [v for v, rule in zip(values, self.specializer.rules, strict=True) if rule.is_constexpr]
-            self._native.learn(native_key, len(args), names, [*constants, *given.values()], entry, split.atoms,
-                               kernel.facts, kernel)
+            entry = self._entries[self._key(split, call.given, kernel.device)]
+            constants = [v for v, rule in zip(values, rules, strict=True) if rule.is_constexpr]
+            native.learn(native_key, positional, names, [*constants, *call.given.values()], entry, atoms, kernel.facts,
+                         kernel)
 
-    def _native_launcher(self) -> NativeLauncher | None:
-        """The kernel's native launcher, which takes over `kernel[grid]`; None where there is none."""
+    def _native_terms(self, call: Call, split: Split) -> tuple[Sequence[Any], Sequence[Rule], Sequence[Atom], int,
+                                                                 tuple[str, ...]]:
+        """A launch as its native launcher gets it: values, rules and atoms of the parameters, how many arguments come
+        by position, and the names of the others."""
+        rules = self.specializer.rules
+        if not call.way:
+            return call.values, rules, split.atoms, len(call.args), tuple(call.kwargs)
+        return (call.parts, spread_rules(self.params, rules, call.way)[1], spread_atoms(split.atoms, call.way),
+                len(call.parts), tuple(call.given))
+
+    def _native_launcher(self, way: Way) -> NativeLauncher | None:
+        """A native launcher for arguments with descriptors in this way; without any the one that takes over
+        `kernel[grid]`.  None where there is none."""
         with NO_FORK:
             from tilewright.runtime.native_launch import (  # by kernels launched more than once
                 NativeLauncher,
                 is_possible,
             )
         launchers = DEVICES.cpu(self.settings()).launchers()
-        if launchers is None or not is_possible(self.params):
+        params, rules = spread_rules(self.params, self.specializer.rules, way)
+        if launchers is None or not is_possible(params):
             return None
-        native = NativeLauncher(launchers, self.params, self.specializer.rules, JITFunction.launch_slowly,
+        native = NativeLauncher(launchers, params, rules, Call.missed if way else JITFunction.launch_slowly,
                                 *knobs.overrides_variable())
         HOOKS.watch(native)
-        self._bind = native.bind
+        if way:
+            self._spread[way] = native
+            return native
+        self._native, self._bind = native, native.bind
         self._is_read = graph_test()        # torch may have come since: its own test is the cheapest
         return native
 
@@ -316,7 +347,7 @@ def _bind_in_python(kernel: JITFunction, grid: Any) -> Callable[..., CompiledKer
         try:
             if bind is not _bind_in_python:     # the kernel has been launched since
                 return bind(kernel, grid)(*args, **kwargs)
-            return kernel.launch_slowly(grid, -1, *args, **kwargs)
+            return kernel._launch(grid, -1, args, kwargs)
         except BaseException as error:
             cut_own_frames(error)
             raise

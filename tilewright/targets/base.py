@@ -38,6 +38,8 @@ class CodeObject:
 
 # A step of a compilation: from what the step before it gave, and a dict that all steps of a kernel share.
 Stage = Callable[[Any, dict[str, Any]], Any]
+# In that dict: what else there is to do, best while a compile child works.  The stage that sends it text takes it out.
+MEANWHILE = "meanwhile"
 
 
 class NativeCode(Protocol):
@@ -119,12 +121,12 @@ class Target(ABC):
         """The pass list (records of `passes.manager`) that leads from fresh tile IR to what `compile` takes."""
 
     @abstractmethod
-    def compile(self, module: Module, options: Options) -> CodeObject:
-        """Machine code for a module on which `passes` have run."""
+    def compile(self, module: Module, options: Options, meanwhile: Callable[[], object] | None = None) -> CodeObject:
+        """Machine code for a module on which `passes` have run; `meanwhile` is called once, at the best time."""
 
     def stages(self, options: Options) -> Mapping[str, Stage]:
         """What `compile` does, in steps by name for those who want to look at or change what is between them."""
-        return {"code": lambda module, metadata: self.compile(module, options)}
+        return {"code": lambda module, metadata: self.compile(module, options, metadata.pop(MEANWHILE, None))}
 
     def launchers(self) -> Any:
         """What makes native launchers for loaded kernels, or None where there are none."""

@@ -1,5 +1,7 @@
 """Matrix products: every element type, any M, N and K, batches, accumulation in a loop, masks and wraps."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -14,14 +16,20 @@ from tests.targets.cpu.harness import (
     I8,
     I32,
     WIDE,
+    Options,
     both,
     generated,
     kernel,
     ptr,
+    run_oracle,
     target,
+    words,
 )
+from tilewright.passes.manager import run_passes
 from tilewright.targets.cpu.generate import generate
+from tilewright.targets.cpu.host.tile_permission import without_tiles
 from tilewright.targets.cpu.product import lines_each
+from tilewright.targets.cpu.target import CpuTarget
 from tilewright.targets.llvm.isa import Isa
 
 SHAPES = [(16, 16, 16), (1, 1, 1), (3, 5, 7), (1, 64, 16), (64, 1, 8), (17, 33, 9), (64, 64, 32), (9, 48, 1),
@@ -77,11 +85,32 @@ def test_int8_wraps_in_32_bits_only():
 
 @pytest.mark.parametrize("t,name", [(BF16, "dpbf16ps"), (I8, "vpdpbusd")])
 def test_group_instructions(t, name):
-    text = generated(product(64, 64, 32, t, F32 if t == BF16 else I32)).text
-    if target().machine.isa.vnni and target().machine.isa.bf16:
-        assert name in text and "gather" not in text
+    isa = dataclasses.replace(WIDE, bf16=True, vnni=True)
+    text = generated(product(64, 64, 32, t, F32 if t == BF16 else I32), isa=isa).text
+    assert name in text and "gather" not in text
     with_sse2 = generate(product(64, 64, 32, t, F32 if t == BF16 else I32), Isa(), 128).text
     assert name not in with_sse2
+
+
+@pytest.mark.parametrize("t,acc", [(BF16, F32), (I8, I32)])
+@pytest.mark.parametrize("m,n,k", [(16, 16, 64), (33, 48, 36), (64, 64, 128)])
+def test_group_instructions_where_others_would_be_faster(t, acc, m, n, k):
+    """On a machine with AMX its products take most shapes."""
+    from tilewright.ir import fp
+    rng = np.random.default_rng(8)
+    def make(shape, element):
+        whole = rng.integers(-9, 9, shape)
+        if element.is_float:
+            return np.ascontiguousarray(fp.encode(whole.astype(np.float64), element))
+        return whole.astype(np.int8 if element == I8 else np.int32)
+    args = [make((m, k), t), make((k, n), t), make((m, n), acc)]
+    expected = [a.copy() for a in args]
+    module = product(m, n, k, t, acc)
+    run_oracle(module, (1,), expected)
+    machine = CpuTarget(without_tiles(target().machine))
+    module = run_passes(module, machine.passes(Options()))
+    machine.load(machine.compile(module, Options())).launch((1, 1, 1), words(args, module.entry.params))
+    np.testing.assert_array_equal(args[2], expected[2])
 
 
 def matmul(bm, bn, bk, t=F32, wrap=False, masked=True, in_place=True, group=0):

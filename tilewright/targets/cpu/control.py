@@ -22,7 +22,7 @@ from tilewright.targets.cpu.state import Binding, Buffer, Loop, Virtual
 from tilewright.targets.llvm.counting import loop_bound, trip_count
 from tilewright.targets.llvm.types import I64 as LLVM_I64
 from tilewright.targets.llvm.types import Value as LlvmValue
-from tilewright.targets.llvm.types import constant, integer_value
+from tilewright.targets.llvm.types import constant
 
 
 class Carried:
@@ -131,7 +131,7 @@ def lower_for(walker: Walker, op: Op) -> None:
         poll_sometimes(walker, op, count, trips)
         kernel.bind_scalar(index, position if index.type == I64 else code.cast("trunc", position, LLVM_I64.of("i32")))
         carried.bind(body.args[1:], scalars)
-        kernel.loops.append(Loop(count, integer_value(trips)))
+        kernel.loops.append(Loop(count, trips))
         walker.block(body)
         following = carried.next(body.terminator.operands)
         walker.end_block()

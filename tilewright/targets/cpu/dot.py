@@ -1,9 +1,10 @@
 """`dot`: brings the operands of a matrix product into memory in a good form, and its accumulator into a buffer.
 
 The operands are packed into scratch as the machine's `Scheme` for the product wants them, but a left operand of its
-type that is an affine, unmasked load is read where it lies.  The accumulator is the buffer of the loop-carried value if
-nobody else needs its old content, so that a K loop copies nothing, and one that starts at zero is not cleared: the
-first product overwrites it (`sets_first`).  `product` does the rest.  The attribute `precision` asks for less than IEEE
+type that is an affine, unmasked load is read where it lies (`left`).  The accumulator is the buffer of the loop-carried
+value if nobody else needs its old content, so that a K loop copies nothing, and one that starts at zero is not cleared:
+the first product overwrites it (`sets_first`).  `product` and `tiled` do the rest, for several steps of a loop at once
+where that pays (`rounds`).  The attribute `precision` asks for less than IEEE
 and is met by it.
 Before: see `fuse`.  After: the result is bound to a buffer.  Tests: tests/targets/cpu/test_dot.py.
 """
@@ -16,15 +17,17 @@ from collections.abc import Callable, Sequence
 from tilewright.ir.node import Op, Value
 from tilewright.ir.types import Scalar, Tile, element_of, shape_of
 from tilewright.targets.cpu import access, panels
-from tilewright.targets.cpu.bounds import assume, is_certain
-from tilewright.targets.cpu.evaluate import Evaluator, Facts, Index
+from tilewright.targets.cpu.evaluate import Evaluator, Index
 from tilewright.targets.cpu.fuse import Walker
 from tilewright.targets.cpu.lanes import vector
-from tilewright.targets.cpu.nest import Nest, fixed, iterate
+from tilewright.targets.cpu.left import is_in_place, rows_in_place
+from tilewright.targets.cpu.nest import Nest, iterate
 from tilewright.targets.cpu.packing import grouped_type, pack, pack_groups, packed_type
 from tilewright.targets.cpu.product import Matrix, Product
+from tilewright.targets.cpu.rounds import Round, round_of, slot_bytes
 from tilewright.targets.cpu.schemes import Scheme, choose
 from tilewright.targets.cpu.state import Buffer, Virtual
+from tilewright.targets.cpu.tiled import TiledProduct
 from tilewright.targets.llvm import convert
 from tilewright.targets.llvm.types import I64 as LLVM_I64
 from tilewright.targets.llvm.types import Type, constant
@@ -35,12 +38,16 @@ def lower(walker: Walker, op: Op) -> None:
     """A `dot` op."""
     a, b, acc = op.operands
     scheme = choose(walker.code.isa, op)
-    left = _left(walker, op, scheme)
-    right = _right(walker, op, scheme)
+    steps = round_of(walker, op, scheme)
+    left = _left(walker, op, scheme, steps)
+    right = _right(walker, op, scheme, steps)
     direct = element_of(acc.type) == scheme.total
     reads = {buffer.offset for buffer in (left, right) if buffer is not None}
     total, owned = _accumulator(walker, op, acc, reads) if direct else (pack(walker, acc, scheme.total), True)
-    _multiply(walker, op, left, right, total, scheme, _unset(walker, op))
+    if steps is None:
+        _multiply(walker, op, left, right, total, scheme, _unset(walker, op))
+    else:
+        _multiply_round(walker, op, left, right, total, scheme, steps)
     for value, buffer in ((a, left), (b, right)):
         if buffer is not None and buffer.start is None and buffer is not walker.kernel.bindings[value]:
             walker.kernel.free(buffer)
@@ -57,30 +64,30 @@ def lower(walker: Walker, op: Op) -> None:
 # --- operands
 
 
-def _left(walker: Walker, op: Op, scheme: Scheme) -> Buffer | None:
+def _left(walker: Walker, op: Op, scheme: Scheme, steps: Round | None) -> Buffer | None:
     """The left operand packed; None if it is read where it lies."""
     a = op.operands[0]
-    if _in_place(walker, a, scheme):
+    if is_in_place(walker, a, scheme):
         walker.prepare([a], None)
         if isinstance(walker.kernel.bindings[a], Virtual):
             return None
     return _packed(walker, op, a, packed_type(a, scheme.left),
-                   lambda target: pack(walker, a, scheme.left, scheme.bias, target), scheme.bias == 0)
+                   lambda target: pack(walker, a, scheme.left, scheme.bias, target), scheme.bias == 0, steps)
 
 
-def _right(walker: Walker, op: Op, scheme: Scheme) -> Buffer:
+def _right(walker: Walker, op: Op, scheme: Scheme, steps: Round | None) -> Buffer:
     """The right operand packed."""
     b = op.operands[1]
     if scheme.group == 1:
         return _packed(walker, op, b, packed_type(b, scheme.right),
-                       lambda target: pack(walker, b, scheme.right, target=target), True)
+                       lambda target: pack(walker, b, scheme.right, target=target), True, steps)
     return _packed(walker, op, b, grouped_type(b, scheme),
-                   lambda target: pack_groups(walker, b, scheme, target), False)
+                   lambda target: pack_groups(walker, b, scheme, target), False, steps)
 
 
 def _packed(walker: Walker, op: Op, value: Value, t: Tile, write: Callable[[Buffer | None], Buffer],
-            is_copy: bool) -> Buffer:
-    """`value` packed by `write`, which only copies if the type stays and `is_copy`.
+            is_copy: bool, steps: Round | None) -> Buffer:
+    """`value` packed by `write`, which only copies if the type stays and `is_copy`; for a round, in a slot of its own.
 
     As it was packed before if it can be kept (`panels`); where it is already if a copy would do.
     """
@@ -100,9 +107,13 @@ def _packed(walker: Walker, op: Op, value: Value, t: Tile, write: Callable[[Buff
                 write(target)
                 kernel.free(straight)
 
-    panel = panels.kept(walker, op, value, t, fill)
+    panel = panels.kept(walker, op, value, t, fill, 1 if steps is None else steps.steps)
     if panel is not None:
         return panel
+    if steps is not None:
+        slot = steps.buffer(t)
+        fill(slot)
+        return slot
     walker.prepare([value], None)
     binding = kernel.bindings[value]
     if isinstance(binding, Buffer) and is_copy:
@@ -127,18 +138,6 @@ def _round(walker: Walker, total: Buffer, result: Value) -> None:
 
     walker.nest((), total.shape, (), emit)
     walker.own(result, buffer)
-
-
-def _in_place(walker: Walker, a: Value, scheme: Scheme) -> bool:
-    """Whether the left operand may be read where it lies: an affine load of the right type, rows of neighbours."""
-    binding = walker.kernel.bindings[a]
-    if isinstance(binding, Buffer) or element_of(a.type) != scheme.left or scheme.bias or len(shape_of(a.type)) != 2:
-        return False
-    assert isinstance(binding, Virtual)
-    if binding.op.name != "load":
-        return False
-    steps = walker.aliases.steps(binding.op.operands[0], remainders=True)
-    return steps is not None and steps[1] == 1
 
 
 def _accumulator(walker: Walker, op: Op, acc: Value, reads: set[int]) -> tuple[Buffer, bool]:
@@ -228,18 +227,18 @@ def _multiply(walker: Walker, op: Op, left: Buffer | None, right: Buffer, total:
     code = walker.code
 
     def matrix(buffer: Buffer, number: LlvmValue | None) -> Matrix:
-        height, width = buffer.shape[-2:]
-        size = buffer.element.bytes
-        address = walker.kernel.start_of(buffer)
-        if number is not None:
-            address = code.gep(address, code.op("mul", number, constant(LLVM_I64, height * width * size)), Type("i8"))
-        return Matrix(address, constant(LLVM_I64, width * size))
+        whole = _matrix(walker, buffer)
+        if number is None:
+            return whole
+        offset = code.op("mul", number, constant(LLVM_I64, math.prod(buffer.shape[-2:]) * buffer.element.bytes))
+        return Matrix(code.gep(whole.address, offset, Type("i8")), whole.stride)
 
     def product(number: LlvmValue | None) -> None:
-        first = _left_rows(walker, op) if left is None else matrix(left, number)
+        first = _left_matrix(walker, op, scheme) if left is None else matrix(left, number)
         with code.scope():
-            Product(walker.kernel, scheme, (rows, columns, depth), first, matrix(right, number),
-                    matrix(total, number), unset).emit()
+            kind = Product if scheme.tiles is None else TiledProduct
+            kind(walker.kernel, scheme, (rows, columns, depth), first, matrix(right, number), matrix(total, number),
+                 unset).emit()
 
     if math.prod(batch) == 1:
         product(None)
@@ -252,48 +251,33 @@ def _multiply(walker: Walker, op: Op, left: Buffer | None, right: Buffer, total:
     code.counted(math.prod(batch), 1, run)
 
 
-def _left_rows(walker: Walker, op: Op) -> Matrix:
-    """The left operand where it lies, or a packed copy when a run-time test finds a mask or a wrap."""
-    kernel, code, a = walker.kernel, walker.code, op.operands[0]
-    binding = kernel.bindings[a]
-    assert isinstance(binding, Virtual)
-    pointer, mask = binding.op.operands[0], binding.op.operand("mask")
-    ops = walker.virtual_ops([a])
-    walker.test(ops)
-    copy = kernel.new_buffer(a.type)
+def _multiply_round(walker: Walker, op: Op, left: Buffer | None, right: Buffer, total: Buffer, scheme: Scheme,
+                    steps: Round) -> None:
+    """Remember a step of a round; the last one multiplies for all."""
+    a = op.operands[0]
+    rows, depth = shape_of(a.type)
+    first = _matrix(walker, left) if left is not None else (
+        rows_in_place(walker, op, scheme, steps.buffer(packed_type(a, scheme.left))))
+    steps.note(first)
+    unset = None if _unset(walker, op) is None else steps.is_first
 
-    def packed() -> tuple[LlvmValue, ...]:
-        walker.keep([a], [copy], versions=not simple)
-        start = code.gep(kernel.scratch_base, copy.offset, Type("i8"))
-        return start, constant(LLVM_I64, copy.shape[-1] * copy.element.bytes), nowhere
+    def multiply() -> Sequence[LlvmValue]:
+        slots = steps.slots(_matrix(walker, right), slot_bytes(right))
+        TiledProduct(walker.kernel, scheme, (rows, total.shape[-1], depth), first, slots.right, _matrix(walker, total),
+                     unset, slots).emit()
+        return ()
 
-    def in_place() -> tuple[LlvmValue, ...]:
-        return *_first_and_stride(walker, pointer, facts), ahead or nowhere
-
-    nowhere = constant(LLVM_I64, 0)
-    ahead = walker.ahead.distance(pointer, op)
-    with code.scope():
-        facts, condition = assume(kernel, ops)
-        simple = (mask is None or is_certain(kernel, mask, facts)) and all(
-            op.results[0] in facts.quotients for op in ops if op.name in ("rem_s", "rem_u", "div_s", "div_u"))
-        if not simple:
-            first, stride, distance = packed()
-        elif condition is None:
-            first, stride, distance = in_place()
-        else:
-            first, stride, distance = code.branch(condition, in_place, packed)
-    kernel.free(copy)
-    return Matrix(code.export(first), code.export(stride), code.export(distance) if ahead and simple else None)
+    walker.code.branch(steps.ends, multiply)
 
 
-def _first_and_stride(walker: Walker, pointer: Value, facts: Facts) -> tuple[LlvmValue, LlvmValue]:
-    """Address of element (0, 0), and the bytes between rows."""
-    code = walker.code
-    with code.scope() as floor:
-        e = Evaluator(walker.kernel, 1, floor, facts)
-        first = e.scalar(e.at(pointer, (fixed(0), fixed(0))))
-        if shape_of(pointer.type)[0] == 1:
-            return code.export(first), constant(LLVM_I64, 0)
-        second = e.scalar(e.at(pointer, (fixed(1), fixed(0))))
-        stride = code.op("sub", code.cast("ptrtoint", second, LLVM_I64), code.cast("ptrtoint", first, LLVM_I64))
-    return code.export(first), code.export(stride)
+def _matrix(walker: Walker, buffer: Buffer) -> Matrix:
+    """The matrix in a buffer, or the first of several."""
+    return Matrix(walker.kernel.start_of(buffer), constant(LLVM_I64, buffer.shape[-1] * buffer.element.bytes))
+
+
+def _left_matrix(walker: Walker, op: Op, scheme: Scheme) -> Matrix:
+    """The left operand where it lies, or a copy for this product."""
+    copy = walker.kernel.new_buffer(op.operands[0].type)
+    matrix = rows_in_place(walker, op, scheme, copy)
+    walker.kernel.free(copy)
+    return matrix

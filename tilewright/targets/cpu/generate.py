@@ -26,6 +26,7 @@ from tilewright.targets.cpu.host.records import WORD, Frame
 from tilewright.targets.cpu.plan import Plan
 from tilewright.targets.cpu.state import Kernel
 from tilewright.targets.cpu.streaming import Streaming
+from tilewright.targets.cpu.tile_registers import enter, tiles_of
 from tilewright.targets.llvm import convert
 from tilewright.targets.llvm.isa import Isa
 from tilewright.targets.llvm.lines import LineTable
@@ -58,8 +59,11 @@ def generate(module: Module, isa: Isa, vector_bits: int, check_bounds: bool = Tr
     """
     writer = ModuleWriter(isa)
     entry = "kernel_" + re.sub(r"\W", "_", module.entry_name)
-    code = Code(writer, entry, [("slots", PTR), ("first", I64), ("last", I64), ("context", PTR)])
+    tiles = tiles_of(module, isa)
+    inner = entry if tiles is None else entry + "_in_tiles"
+    code = Code(writer, inner, [("slots", PTR), ("first", I64), ("last", I64), ("context", PTR)])
     kernel = Kernel(module, code, vector_bits)
+    kernel.tiles = tiles
     if line_info:
         kernel.lines = code.line_table = LineTable(code, module.entry_name, module.entry.loc)
     _bind_arguments(kernel)
@@ -86,10 +90,13 @@ def generate(module: Module, isa: Isa, vector_bits: int, check_bounds: bool = Tr
     if kernel.panels:
         panels.write_forget(writer, kernel)
         entering(f"call void @{panels.FORGET}({kernel.context})")
+    if tiles is not None:
+        enter(writer, tiles, entry, inner)
     messages = kernel.messages
     metadata = {"entry": entry, "scratch_bytes": max(64, kernel.scratch.size), "asserts": messages.asserts,
                 "prints": messages.prints, "accesses": messages.accesses,
-                "nontemporal": streaming.used, "atomics": kernel.atomics, "polls_cancel": messages.waits,
+                "nontemporal": streaming.used, "atomics": kernel.atomics,
+                "tiles": tiles is not None, "polls_cancel": messages.waits,
                 "loops": [location_record(loc) for loc in messages.loops], "name": module.entry_name,
                 "line_info": line_info, "location": location_record(module.entry.loc),
                 "slots": len(module.entry.params) + 2 * sum(isinstance(p.type, Pointer) for p in module.entry.params),

@@ -13,8 +13,9 @@ import math
 from collections.abc import Sequence
 
 from tilewright.ir.node import Op
-from tilewright.ir.types import shape_of
+from tilewright.ir.types import Pointer, element_of, shape_of
 from tilewright.targets.cpu.fuse import Walker
+from tilewright.targets.cpu.schemes import choose
 from tilewright.targets.llvm.types import I64, PTR, Value, constant, integer_value
 
 ITERATIONS = 64     # from one call of the poll function to the next
@@ -69,10 +70,13 @@ def _work_of(walker: Walker, op: Op) -> int:
     for region in op.regions:
         for inner in region.ops:
             if inner.name == "dot":
-                total += math.prod(shape_of(inner.result.type)) * shape_of(inner.operands[0].type)[-1] // 8
-            elif inner.regions:
+                each = 8 if choose(walker.code.isa, inner).tiles is None else 256
+                total += math.prod(shape_of(inner.result.type)) * shape_of(inner.operands[0].type)[-1] // each
+                continue
+            if inner.regions:
                 total += _work_of(walker, inner) * (_UNKNOWN_TRIPS if inner.name in ("for", "while") else 1)
-            total += max((math.prod(shape_of(v.type)) for v in inner.results), default=1)
+            results = [v for v in inner.results if not isinstance(element_of(v.type), Pointer)]
+            total += max((math.prod(shape_of(v.type)) for v in results), default=1)
     return total
 
 
@@ -83,6 +87,7 @@ def _ask(walker: Walker) -> None:
 
     def ask() -> Sequence[Value]:
         code.do(f"call void {function.name}({kernel.context})")
+        kernel.renew_tiles()
         return ()
 
     code.branch(code.icmp("ne", function, constant(PTR, 0)), ask)

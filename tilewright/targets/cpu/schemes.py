@@ -2,7 +2,8 @@
 
 Most products multiply and add element by element, in the type in which sums are kept.  Where a machine has an
 instruction that sums a group of neighbouring narrow products in each lane, the right operand is packed so that the
-group lies side by side, and the left one is read as it is, a group at once.
+group lies side by side, and the left one is read as it is, a group at once.  Where an instruction multiplies whole
+tiles (AMX), the operands lie in memory in just that way (`tiled`).
 Tests: tests/targets/cpu/test_dot.py.
 """
 
@@ -12,7 +13,8 @@ from dataclasses import dataclass
 
 from tilewright.ir.node import Op
 from tilewright.ir.types import BF16, F32, I8, I32, Element, Scalar, element_of, shape_of
-from tilewright.targets.llvm import convert
+from tilewright.targets.llvm import amx, convert
+from tilewright.targets.llvm.amx import Shape
 from tilewright.targets.llvm.isa import Isa
 from tilewright.targets.llvm.text import FunctionWriter
 from tilewright.targets.llvm.types import I32 as LLVM_I32
@@ -26,7 +28,7 @@ class Scheme:
     """Element types in memory of the left and the right operand and of the sums; `group` products are summed at once.
 
     `bias` is added to every left element to make it positive: -bias times the sum of a right column has to be
-    added to the result.
+    added to the result.  `tiles`: the shape of the tiles that one instruction multiplies, if it is that kind.
     """
 
     left: Scalar
@@ -34,6 +36,7 @@ class Scheme:
     total: Scalar
     group: int = 1
     bias: int = 0
+    tiles: Shape | None = None
 
     @property
     def left_step(self) -> Type:
@@ -76,10 +79,26 @@ def choose(isa: Isa, op: Op) -> Scheme:
     a, b, acc = op.operands
     total = sums_in(element_of(acc.type))
     element = element_of(a.type)
-    depth, columns = shape_of(b.type)[-2:]
+    rows, (depth, columns) = shape_of(a.type)[-2], shape_of(b.type)[-2:]
     if element == element_of(b.type) and columns % GROUPED_LANES == 0:
-        if element == BF16 and total == F32 and isa.bf16 and depth % 2 == 0:
-            return Scheme(BF16, BF16, F32, 2)
-        if element == I8 and total == I32 and isa.vnni and depth % 4 == 0:
-            return Scheme(I8, I8, I32, 4, bias=128)
+        if element == BF16 and total == F32:
+            tiles = _tiles(isa, rows, depth * 2)
+            if tiles is not None or (isa.bf16 and depth % 2 == 0):
+                return Scheme(BF16, BF16, F32, 2, tiles=tiles)
+        if element == I8 and total == I32:
+            tiles = _tiles(isa, rows, depth)
+            if tiles is not None or (isa.vnni and depth % 4 == 0):
+                return Scheme(I8, I8, I32, 4, bias=0 if tiles else 128, tiles=tiles)
     return Scheme(total, total, total)
+
+
+def _tiles(isa: Isa, rows: int, row_bytes: int) -> Shape | None:
+    """Equal tiles that make up the left operand, as large as they can be; None if that is too small to be worth it.
+
+    A quarter of a full tile takes as long as a full one, and as long as its products by the other instructions.
+    """
+    if not isa.tiles or row_bytes % 4:
+        return None
+    height = next(h for h in range(amx.MOST_ROWS, 0, -1) if rows % h == 0)
+    width = next(w for w in range(amx.MOST_BYTES, 0, -4) if row_bytes % w == 0)
+    return Shape(height, width) if 4 * height * width >= amx.MOST_ROWS * amx.MOST_BYTES else None

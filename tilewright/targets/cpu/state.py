@@ -19,8 +19,9 @@ from tilewright.ir.node import Module, Op, Value
 from tilewright.ir.types import Element, Tile, Type
 from tilewright.targets.cpu.code import Code
 from tilewright.targets.cpu.lanes import Lane, uniform
+from tilewright.targets.cpu.tile_registers import Tiles
 from tilewright.targets.llvm.lines import LineTable
-from tilewright.targets.llvm.types import I8, PTR
+from tilewright.targets.llvm.types import I8, PTR, integer_value
 from tilewright.targets.llvm.types import Value as LlvmValue
 
 _ALIGN = 64
@@ -97,10 +98,15 @@ class Scratch:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A counted loop that is being written: the number of the iteration (i64), and of all of them if it is known."""
+    """A counted loop that is being written: the number of the iteration and that of all of them (i64)."""
 
     count: LlvmValue
-    trips: int | None
+    total: LlvmValue
+
+    @property
+    def trips(self) -> int | None:
+        """The number of all iterations, if it is known."""
+        return integer_value(self.total)
 
 
 @dataclass(slots=True)
@@ -126,6 +132,7 @@ class Kernel:
         self.scratch = Scratch()
         self.messages = Messages()
         self.loops: list[Loop] = []                     # the counted loops around, outermost first
+        self.tiles: Tiles | None = None                 # None: no product is made of tiles
         self.panels: list[tuple[int, int]] = []         # states to clear for a launch: byte offset and number of words
         self.context = code.params[3]
         self.scratch_base = self.context_word(3, PTR)
@@ -163,6 +170,11 @@ class Kernel:
     def start_of(self, buffer: Buffer) -> LlvmValue:
         """The address of a tile in scratch."""
         return buffer.start if buffer.start is not None else self.code.gep(self.scratch_base, buffer.offset, I8)
+
+    def renew_tiles(self) -> None:
+        """Behind a call that may have left the tile registers in any state."""
+        if self.tiles is not None:
+            self.tiles.renew(self.code)
 
     def free(self, buffer: Buffer) -> None:
         self.scratch.give(buffer.offset, buffer.bytes)

@@ -7,16 +7,17 @@ disk cache, none of it is needed.  Tests: tests/targets/cpu/.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.computed import computed
 from tilewright.ir.node import Module
 from tilewright.language.options import Options
 from tilewright.locks import NO_FORK
-from tilewright.targets.base import CodeObject, LoadedKernel, Stage, Target
+from tilewright.targets.base import MEANWHILE, CodeObject, LoadedKernel, Stage, Target
 from tilewright.targets.cpu.host.choice import Host, make_host
 from tilewright.targets.cpu.host.library import ObjectStore
+from tilewright.targets.cpu.host.tile_permission import permitted
 from tilewright.targets.cpu.machines import named
 from tilewright.targets.llvm.machine import ASSEMBLY, Compiler, Machine, Request, compile_children
 
@@ -61,7 +62,7 @@ class CpuTarget(Target):
     def machine(self) -> Machine:
         """The machine that code is generated for; the compiler says what this one is."""
         if self._machine is None:
-            self._machine = named(self._cpu, self._compiler.host())
+            self._machine = permitted(named(self._cpu, self._compiler.host()))
         return self._machine
 
     def prepare(self) -> None:
@@ -80,8 +81,8 @@ class CpuTarget(Target):
             from tilewright import passes
         return passes.standard(options.enable_fp_fusion)
 
-    def compile(self, module: Module, options: Options) -> CodeObject:
-        metadata: dict[str, Any] = {}
+    def compile(self, module: Module, options: Options, meanwhile: Callable[[], object] | None = None) -> CodeObject:
+        metadata: dict[str, Any] = {} if meanwhile is None else {MEANWHILE: meanwhile}
         return self._object(self._text(module, metadata, options), metadata)
 
     def stages(self, options: Options) -> Mapping[str, Stage]:
@@ -97,9 +98,9 @@ class CpuTarget(Target):
         return generated.text
 
     def _object(self, text: str, metadata: dict[str, Any]) -> CodeObject:
-        name = metadata["name"]
-        return CodeObject(self.name, name, self._compiler.compile(Request(text, self.machine), name), {"llir": text},
-                          metadata)
+        name, meanwhile = metadata["name"], metadata.pop(MEANWHILE, None)
+        binary = self._compiler.compile(Request(text, self.machine), name, meanwhile)
+        return CodeObject(self.name, name, binary, {"llir": text}, metadata)
 
     listings = ("asm",)
 

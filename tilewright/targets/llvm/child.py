@@ -22,6 +22,7 @@ from typing import IO, Any
 
 from tilewright.diagnostics import TritonError
 from tilewright.targets.llvm.frames import read_frame, write_frame
+from tilewright.targets.llvm.machine import Meanwhile
 
 PACKAGE = Path(__file__).resolve().parents[2]
 _LOG_LIMIT = 1 << 20
@@ -66,11 +67,14 @@ class Child:
     def pid(self) -> int:
         return self._process.pid
 
-    def ask(self, fields: Sequence[bytes], timeout_s: float) -> list[bytes]:
-        """The reply to a request.  After an error of any kind the child is no more."""
+    def ask(self, fields: Sequence[bytes], timeout_s: float, meanwhile: Meanwhile = None) -> list[bytes]:
+        """The reply to a request; `meanwhile` is called when it has been sent.  After an error of any kind the child
+        is no more."""
         wait = _Patience(self._replies, timeout_s)
         try:
             write_frame(self._requests, fields)
+            if meanwhile is not None:
+                meanwhile()
             reply = read_frame(wait.read)
         except OSError:         # a broken pipe or half a frame
             reply = None

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tilewright.diagnostics import CompilationError, InternalError
 from tilewright.targets.llvm.child import Child, ChildDiedError, ChildTimeoutError
-from tilewright.targets.llvm.machine import CUBIN, Compiler, Machine, Request, refused_by_assembler
+from tilewright.targets.llvm.machine import CUBIN, Compiler, Machine, Meanwhile, Request, refused_by_assembler
 from tilewright.targets.llvm.requests import DONE, HOST, NOT_ASSEMBLED, REFUSED, pack, reproducer
 
 DEFAULT_TIMEOUT_S = 300.0
@@ -87,10 +87,10 @@ class CompileChildren(Compiler):
             self._host = Machine(*(field.decode() for field in self._ask([HOST])))
         return self._host
 
-    def products(self, request: Request, name: str) -> list[bytes]:
+    def products(self, request: Request, name: str, meanwhile: Meanwhile = None) -> list[bytes]:
         who = "LLVM or the assembler" if request.output == CUBIN else "LLVM"
         try:
-            return self._ask(pack(request))
+            return self._ask(pack(request), meanwhile)
         except AssemblerRefusedError as refusal:
             raise refused_by_assembler(name, str(refusal)) from None
         except ChildDiedError as death:
@@ -101,9 +101,9 @@ class CompileChildren(Compiler):
                 f"{who} has not compiled {name} within {self._timeout_s:g} s (TILEWRIGHT_COMPILE_TIMEOUT); "
                 f"{self._keep(request, name)}") from None
 
-    def _ask(self, fields: Sequence[bytes]) -> list[bytes]:
+    def _ask(self, fields: Sequence[bytes], meanwhile: Meanwhile = None) -> list[bytes]:
         try:
-            reply = self._ask_once(fields)
+            reply = self._ask_once(fields, meanwhile)
         except ChildDiedError:
             reply = self._ask_once(fields)
         status, *values = reply
@@ -114,9 +114,9 @@ class CompileChildren(Compiler):
             raise AssemblerRefusedError(text)
         raise InternalError(text if status == REFUSED else f"the compile child failed: {text}")
 
-    def _ask_once(self, fields: Sequence[bytes]) -> list[bytes]:
+    def _ask_once(self, fields: Sequence[bytes], meanwhile: Meanwhile = None) -> list[bytes]:
         with self._child() as child:
-            return child.ask(fields, self._timeout_s)
+            return child.ask(fields, self._timeout_s, meanwhile)
 
     def _keep(self, request: Request, name: str) -> str:
         """Save the text that LLVM died of; the part of the message that says where."""

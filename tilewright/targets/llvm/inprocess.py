@@ -6,7 +6,7 @@ Chosen by the knob `compile_in_process`; importing this imports llvmlite.  Tests
 from __future__ import annotations
 
 from tilewright.targets.llvm import toolchain
-from tilewright.targets.llvm.machine import Compiler, Machine, Request, refused_by_assembler
+from tilewright.targets.llvm.machine import Compiler, Machine, Meanwhile, Request, refused_by_assembler
 
 
 class InProcess(Compiler):
@@ -18,7 +18,9 @@ class InProcess(Compiler):
     def host(self) -> Machine:
         return toolchain.host_machine()
 
-    def products(self, request: Request, name: str) -> list[bytes]:
+    def products(self, request: Request, name: str, meanwhile: Meanwhile = None) -> list[bytes]:
+        if meanwhile is not None:
+            meanwhile()
         try:
             return toolchain.products(request)
         except toolchain.AssemblerError as error:

@@ -15,7 +15,8 @@ class Isa:
     `round`: llvm.floor, trunc, roundeven are instructions.  `bf16` and `vnni`: AVX-512's
     instructions that sum products of 2 bf16 or 4 bytes in each lane.  `vbmi`: a permutation of bytes.  `narrows_bf16`:
     `fptrunc` to bfloat is an instruction that keeps denormals.  `number_extrema`: llvm.maximumnum and minimumnum are
-    instructions.  `halved`: instructions on 512 bits are done in two halves, so that two on 256 bits take as long.
+    instructions.  `tiles`: AMX's products of tiles, of bf16 and of bytes.  `halved`: instructions on 512 bits are done
+    in two halves, so that two on 256 bits take as long.
     """
 
     fma: bool = False
@@ -27,6 +28,7 @@ class Isa:
     vbmi: bool = False
     narrows_bf16: bool = False
     number_extrema: bool = False
+    tiles: bool = False
     halved: bool = False
 
     @staticmethod
@@ -38,4 +40,5 @@ class Isa:
         avx512 = {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= on
         return Isa(fma="fma" in on, half="f16c" in on, round="sse4.1" in on, avx512=avx512,
                    bf16=avx512 and "avx512bf16" in on, vnni=avx512 and "avx512vnni" in on,
-                   vbmi=avx512 and "avx512vbmi" in on, halved=avx512 and cpu == "znver4")
+                   vbmi=avx512 and "avx512vbmi" in on,
+                   tiles=avx512 and {"amx-tile", "amx-bf16", "amx-int8"} <= on, halved=avx512 and cpu == "znver4")

@@ -7,6 +7,7 @@ Nothing here imports llvmlite.  Tests: tests/targets/llvm/test_toolchain.py, tes
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tilewright.diagnostics import CompilationError
@@ -64,6 +65,10 @@ def refused_by_assembler(name: str, log: str) -> CompilationError:
     return CompilationError(f"ptxas refuses the code of {name}: {log.strip()}")
 
 
+# What can be done while LLVM works.
+Meanwhile = Callable[[], object] | None
+
+
 class Compiler(ABC):
     """LLVM, somewhere."""
 
@@ -72,17 +77,18 @@ class Compiler(ABC):
         """The machine that this process runs on."""
 
     @abstractmethod
-    def products(self, request: Request, name: str) -> list[bytes]:
+    def products(self, request: Request, name: str, meanwhile: Meanwhile = None) -> list[bytes]:
         """All that a request makes: the object, or the assembly as UTF-8; of a cubin the PTX, the cubin, the
-        assembler's log and its name.  `name` is what messages call it.
+        assembler's log and its name.  `name` is what messages call it; `meanwhile` is called once, while
+        another process works where one does.
 
         Raises `InternalError` where LLVM refuses the text, and `CompilationError` without a location where the
         assembler refuses it, or where LLVM or nvJitLink ends its process or takes too long.
         """
 
-    def compile(self, request: Request, name: str) -> bytes:
+    def compile(self, request: Request, name: str, meanwhile: Meanwhile = None) -> bytes:
         """The first, or only, product."""
-        return self.products(request, name)[0]
+        return self.products(request, name, meanwhile)[0]
 
     @abstractmethod
     def prepare(self) -> None:

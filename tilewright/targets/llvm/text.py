@@ -201,6 +201,23 @@ class FunctionWriter:
         self.place(leave)
         return values
 
+    def tested_loop(self, carried: Sequence[Value], first: Value,
+                    body: Callable[[tuple[Value, ...]], tuple[Sequence[Value], Value]]) -> tuple[Value, ...]:
+        """The same where the condition is computed at the end: `body` gives the next values, and whether to go on;
+        `first` says whether to begin."""
+        inside, leave, before = self.label("body"), self.label("exit"), self.block
+        self.cond_br(first, inside, leave)
+        self.place(inside)
+        values = tuple(Value(v.type, self.fresh("c")) for v in carried)
+        phis = len(self._lines)
+        self._lines.append("")
+        after, again = body(values)
+        self._patch_phis(phis, values, carried, before, tuple(after))
+        end = self.block
+        self.cond_br(again, inside, leave)
+        self.place(leave)
+        return tuple(self.phi(a.type, [(a, before), (b, end)]) for a, b in zip(carried, after, strict=True))
+
     def _patch_phis(self, position: int, values: Sequence[Value], initial: Sequence[Value], before: str,
                     after: Sequence[Value]) -> None:
         self._lines[position] = "\n".join(

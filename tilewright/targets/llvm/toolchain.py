@@ -42,7 +42,7 @@ def tune() -> None:
     """
     if llvm.llvm_version_info[0] in _TUNED:
         llvm.set_option("tilewright", "-cgpp-huge-func=0")
-        llvm.set_option("tilewright", "-opt-disable=slsr")
+        llvm.set_option("tilewright", "-opt-disable=slsr,nary-reassociate,load-store-vectorizer")
 
 
 def warm_up() -> None:

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
+from tilewright.computed import computed
 from tilewright.ir.layout_rules import layout_of
 from tilewright.ir.node import Op
 from tilewright.ir.ops.attributes import Cache, Eviction
@@ -19,9 +21,9 @@ from tilewright.ir.types import BF16, F16, F32, F64, I1, Element, Pointer, Tile,
 from tilewright.layout import Layout
 from tilewright.layout.linear import REGISTER
 from tilewright.targets.llvm import convert
-from tilewright.targets.llvm.types import I16, I32, I64, Type, constant, zero
+from tilewright.targets.llvm.types import I16, I32, I64, Type, constant, integer_value, zero
 from tilewright.targets.llvm.types import Value as LlvmValue
-from tilewright.targets.nvidia.emit.code import Code, known_flag
+from tilewright.targets.nvidia.emit.code import known_flag
 from tilewright.targets.nvidia.passes.coalesce import VECTOR_BYTES
 from tilewright.targets.nvidia.runs import in_runs
 from tilewright.targets.nvidia.state import Kernel, inside
@@ -31,7 +33,7 @@ _LOADS = {Cache.CA: ".ca", Cache.CG: ".cg", Cache.CS: ".cs", Cache.CV: ".cv"}
 _STORES = {Cache.CG: ".cg", Cache.CS: ".cs", Cache.WB: ".wb", Cache.WT: ".wt"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Words:
     """How `count` elements of `element` travel: `number` words of type `word`, PTX type `kind`.
 
@@ -45,15 +47,15 @@ class Words:
     def bytes(self) -> int:
         return self.element.bytes * self.count
 
-    @property
+    @computed
     def word_bytes(self) -> int:
         return self.element.bytes if self.element.bytes == 8 else min(4, self.bytes)
 
-    @property
+    @computed
     def number(self) -> int:
         return self.bytes // self.word_bytes
 
-    @property
+    @computed
     def word(self) -> Type:
         if self.is_float:
             return convert.register_type(self.element)
@@ -90,6 +92,10 @@ class Words:
             return [code.cast("zext", b, self.word) for b in bits]
         words = []
         for k in range(self.number):
+            constants = [integer_value(b) for b in bits[k * per_word:(k + 1) * per_word]]
+            if None not in constants:
+                words.append(constant(self.word, _joined(constants, 8 * self.element.bytes)))
+                continue
             lanes = Type(bits[0].type.element, per_word)
             vector = LlvmValue(lanes, "poison")
             for i in range(per_word):
@@ -109,23 +115,38 @@ class Words:
         per_word = self.word_bytes // self.element.bytes
         found = []
         for w in words:
-            whole = code.cast("trunc", w, Type(f"i{8 * self.word_bytes}"))
-            pieces = [from_bits(kernel, b, self.element) for b in self._pieces(code, whole, bits, per_word)]
+            pieces = self._pieces(kernel, w, bits, per_word)
             if self.element != I1:      # of which any byte but 0 is a true one
                 code.note_whole(pieces, w)
             found += pieces
         return found
 
-    def _pieces(self, code: Code, whole: LlvmValue, bits: Type, count: int) -> list[LlvmValue]:
-        """The `count` elements of a word, as bits.
+    def _pieces(self, kernel: Kernel, word: LlvmValue, bits: Type, count: int) -> list[LlvmValue]:
+        """The `count` elements of a word.
 
         Shifts, since LLVM joins them with what widens an element; halves stay a vector: ptxas reads its parts in place.
         """
-        if convert.register_type(self.element).element == "half":
-            vector = code.bitcast(whole, Type(bits.element, count))
-            return [code.extract(vector, i) for i in range(count)]
-        moved = (code.op("lshr", whole, constant(whole.type, bits.bits * i)) if i else whole for i in range(count))
-        return [code.cast("trunc", m, bits) for m in moved]
+        code, register = kernel.code, convert.register_type(self.element)
+        whole = code.deferred(Type(f"i{8 * self.word_bytes}"),
+                              lambda: code.cast("trunc", word, Type(f"i{8 * self.word_bytes}")))
+        if register.element == "half":
+            pair = Type(bits.element, count)
+            vector = code.deferred(pair, lambda: code.bitcast(whole, pair))
+
+            def piece(index: int) -> LlvmValue:
+                return from_bits(kernel, code.extract(vector, index), self.element)
+        else:
+            def piece(index: int) -> LlvmValue:
+                moved = code.op("lshr", whole, constant(whole.type, bits.bits * index)) if index else whole
+                return from_bits(kernel, code.cast("trunc", moved, bits), self.element)
+
+        return [code.deferred(register, partial(piece, i)) for i in range(count)]
+
+
+def _joined(pieces: Sequence[int | None], bits: int) -> int:
+    """The word of `pieces`, the lowest first, of `bits` bits each."""
+    mask = (1 << bits) - 1
+    return sum(((piece or 0) & mask) << bits * k for k, piece in enumerate(pieces))
 
 
 def as_bits(kernel: Kernel, value: LlvmValue, memory: Type) -> LlvmValue:

@@ -16,9 +16,9 @@ import re
 import shutil
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from tilewright.targets.llvm.machine import Assembler
 
@@ -101,8 +101,7 @@ def key_of(assembler: Assembler | None) -> str:
 # --- what it says
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(NamedTuple):
     """What the log of an assembler says of a kernel; `advisories` are its codes C75xx."""
 
     registers: int = 0

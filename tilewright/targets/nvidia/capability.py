@@ -6,11 +6,10 @@ specifications per compute capability" (shared memory a block).  Tests: tests/ta
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Capability:
+class Capability(NamedTuple):
     """One architecture, by its name in PTX without `sm_`: `80`, `90a`, `100a`, `120a`.
 
     `shared_bytes` is the most that one program may have.  `ptx` is the PTX version that LLVM writes.

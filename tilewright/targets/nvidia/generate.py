@@ -41,6 +41,7 @@ from tilewright.targets.nvidia import (
 from tilewright.targets.nvidia.capability import Capability
 from tilewright.targets.nvidia.elementwise import bind_wide, elementwise
 from tilewright.targets.nvidia.emit.code import Code
+from tilewright.targets.nvidia.indices import index_values
 from tilewright.targets.nvidia.passes.persist import is_persistent
 from tilewright.targets.nvidia.pressure import counts_of_programs
 from tilewright.targets.nvidia.state import Kernel
@@ -128,10 +129,11 @@ def generate(module: Module, capability: Capability, num_warps: int, line_info: 
     entry = entry_symbol(module.entry_name)
     elements = [element_of(p.type) for p in module.entry.params]
     names = [f"p{k}" for k in range(len(elements))]
-    programs = counts_of_programs(module, num_warps)
+    indices = index_values(module)
+    programs = counts_of_programs(module, num_warps, indices)
     code = Code(writer, entry, [(n, _parameter_type(e)) for n, e in zip(names, elements, strict=True)], num_warps,
                 capability.fp8, programs[0], max_registers)
-    kernel = Kernel(module, code, capability)
+    kernel = Kernel(module, code, capability, indices)
     kernel.written = written_bases(module, kernel.alias)
     if line_info:
         kernel.lines = LineTable(code, module.entry_name, module.entry.loc, emission="DebugDirectivesOnly")

@@ -15,7 +15,7 @@ Tests: tests/targets/nvidia/test_pressure.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence, Set
 from math import ceil
 
 from tilewright.ir.layout_rules import layout_of
@@ -44,18 +44,22 @@ def programs_per_sm(module: Module, num_warps: int) -> int:
     return counts_of_programs(module, num_warps)[0]
 
 
-def counts_of_programs(module: Module, num_warps: int) -> list[int]:
-    """The same, and behind it what to be content with, one after the other, where registers then do not suffice."""
-    need = _Pressure(module).of(module.entry.body)
+def counts_of_programs(module: Module, num_warps: int, indices: Set[Value] | None = None) -> list[int]:
+    """The same, and behind it what to be content with, one after the other, where registers then do not suffice.
+
+    `indices` are the module's `index_values`, where they are known.
+    """
+    pressure = _Pressure(module, indices)
+    need, busy = pressure.most(), _busy(module)
     usual = _room(need + need // 2 + _BESIDE, num_warps, _LEAST)     # with addresses and what is in between
-    crowded = min(_room(_held_while_waiting(module) + _BESIDE, num_warps, _LEAST_WAITING), _busy(module))
+    crowded = busy if busy == 1 else min(_room(pressure.most_waiting() + _BESIDE, num_warps, _LEAST_WAITING), busy)
     between = range(max(usual, crowded - _STEPS) + 1, crowded)
     return sorted({max(usual, crowded), *between, usual, 1}, reverse=True)
 
 
 def fits(module: Module, num_warps: int) -> bool:
     """Whether a thread can hold its tiles while it waits, if an SM runs one program of a laid-out module."""
-    return _held_while_waiting(module) + _BESIDE <= min(_MOST, _FILE // (32 * num_warps))
+    return _Pressure(module).most_waiting() + _BESIDE <= min(_MOST, _FILE // (32 * num_warps))
 
 
 def _room(registers: int, num_warps: int, least: int) -> int:
@@ -70,23 +74,27 @@ def most_registers(num_warps: int) -> int:
 
 
 def _busy(module: Module) -> int:
-    """How many programs keep memory busy while some of them wait in their reductions; 1 if a program has loops, which
-    overlap by themselves, or never waits."""
-    loaded = 0
+    """How many programs keep memory busy while some of them wait in their reductions; 1 if a program never waits, or
+    has loops that do not wait: their iterations overlap by themselves."""
     ops = module.entry.body.ops
-    if any(op.name in ("for", "while") for op in ops) or not any(op.name in WAITS for op in ops):
+    loops = [op for op in ops if op.name in ("for", "while")]
+    if not loops:
+        return _beside(ops) if any(op.name in WAITS for op in ops) else 1
+    bodies = [loop.regions[-1] for loop in loops]
+    if not all(any(op.name in WAITS for op in body.ops) for body in bodies):
         return 1
+    return max(_beside(body.ops) for body in bodies)
+
+
+def _beside(ops: Sequence[Op]) -> int:
+    """How many programs at `ops` have enough loads on their way while they wait."""
+    loaded = 0
     for op in ops:
         if op.name in WAITS:
             break
         if op.name == "load" and isinstance(op.result.type, Tile):
             loaded += op.result.type.numel * op.result.type.element.bytes
     return max(2, -(-_IN_FLIGHT // max(loaded, 1)))
-
-
-def _held_while_waiting(module: Module) -> int:
-    """The most registers that tiles take across an op in which a program's threads wait for one another."""
-    return _Pressure(module, only_waiting=True).of(module.entry.body)
 
 
 def widens(op: Op) -> bool:
@@ -99,12 +107,13 @@ def widens(op: Op) -> bool:
 
 
 class _Pressure:
-    """Live tiles, in registers; `only_waiting`: those that are live across an op of `WAITS`."""
+    """Live tiles, in registers."""
 
-    def __init__(self, module: Module, only_waiting: bool = False) -> None:
-        body = module.entry.body
-        self._only_waiting = only_waiting
-        self._free = index_values(module) | {r for op in ops_in(body) if op.name in _NAMES for r in op.results}
+    def __init__(self, module: Module, indices: Set[Value] | None = None) -> None:
+        body = self._body = module.entry.body
+        free = {r for op in ops_in(body) if op.name in _NAMES for r in op.results}
+        self._free = free | (index_values(module) if indices is None else indices)
+        self._sizes: dict[Value, int] = {}
         self._source = {op.result: op.operands[0] for op in ops_in(body) if widens(op) and op.result not in self._free}
         self._packed: set[Value] = set()
         self._find_packed(body)
@@ -124,20 +133,28 @@ class _Pressure:
     def _pass_on(self, sources: Iterable[Value], values: Iterable[Value]) -> None:
         self._packed.update(v for s, v in zip(sources, values, strict=True) if s in self._packed)
 
-    def of(self, block: Block, behind: Iterable[Value] = ()) -> int:
-        """The most registers that tiles take at once in `block`, if the values `behind` are needed after it."""
+    def most(self) -> int:
+        """The most registers that tiles take at once."""
+        return self._most(self._body, (), False)
+
+    def most_waiting(self) -> int:
+        """The same across an op in which a program's threads wait for one another, one of `WAITS`."""
+        return self._most(self._body, (), True)
+
+    def _most(self, block: Block, behind: Iterable[Value], waiting: bool) -> int:
+        """The same in `block`, if the values `behind` are needed after it."""
         live = {*behind, *self._held(block.terminator.operands)} if block.ops else set(behind)
-        most = self._size(live) if not self._only_waiting else 0
+        most = 0 if waiting else self._size(live)
         for op in reversed(block.ops):
             live.difference_update(op.results)
-            if op.name in WAITS and self._only_waiting:
+            if waiting and op.name in WAITS:
                 most = max(most, self._size(live))
             for region in op.regions:
-                most = max(most, self.of(region, live))
+                most = max(most, self._most(region, live, waiting))
             live.update(self._held(op.operands))
             for region in op.regions:
                 live.update(self._held(_outer(region)))
-            if not self._only_waiting:
+            if not waiting:
                 most = max(most, self._size(live))
         return most
 
@@ -146,7 +163,14 @@ class _Pressure:
         return (self._source.get(v, v) for v in values)
 
     def _size(self, live: Iterable[Value]) -> int:
-        return sum(self._registers(v) for v in live)
+        sizes = self._sizes
+        total = 0
+        for value in live:
+            size = sizes.get(value)
+            if size is None:
+                size = sizes[value] = self._registers(value)
+            total += size
+        return total
 
     def _registers(self, value: Value) -> int:
         t = value.type

@@ -114,7 +114,8 @@ def _across_lanes(kernel: Kernel, region: Block, total: Part, bits: Sequence[int
 def _across_warps(kernel: Kernel, op: Op, totals: list[Part], result: Layout) -> list[Part]:
     """Every warp's totals to scratch; every thread combines those that it needs.
 
-    Of many warps each lane takes one total, and the lanes of a warp combine them: in the same order.
+    Of many warps each lane takes one total, and the lanes of a warp combine them, in the same order: where these lanes
+    all want the same result.
     """
     axis = op.attrs["axis"]
     along = layout_of(op.operands[0]).coordinate(axis).bases(WARP)
@@ -124,7 +125,7 @@ def _across_warps(kernel: Kernel, op: Op, totals: list[Part], result: Layout) ->
     exchange = Exchange(kernel, [element_of(v.type) for v in op.operands], result, bits,
                         any(not isinstance(t.flag, bool) for t in totals))
     exchange.write(totals)
-    if 1 << len(bits) >= _MANY_WARPS:
+    if 1 << len(bits) >= _MANY_WARPS and not any(result.bases(LANE)[:len(bits)]):
         lane = kernel.code.op("and", kernel.code.tid, constant(I32, (1 << len(bits)) - 1))
         return [_across_lanes(kernel, op.regions[0], exchange.read(lane, r), range(len(bits)))
                 for r in range(len(totals))]

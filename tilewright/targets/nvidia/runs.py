@@ -1,10 +1,16 @@
 """Which registers of a thread go to memory in one access: runs of neighbours.
 
-The facts of the axis analysis say which addresses follow one another, are aligned, and have one mask bit.  What only
-the optimistic facts say is tested by each thread, in registers: the access then has a branch for runs, and one for what
-is sure.  Where it takes no more than that dividends are not negative, those are tested (affine + relu, whose columns
-are a remainder: 90 instructions instead of 273; ptxas 13.0, 2026-11-30), else the addresses.  Most of a test folds
-away: a part that is sure needs none, and one that a loop does not change is made before it.
+The facts of the axis analysis say which addresses follow one another, are aligned, and have one mask bit.  What holds
+only if no dividend is negative is tested by each thread, in registers: the access then has a branch for runs, and one
+for what is sure.  The dividends are tested where they are at hand (affine + relu, whose columns are a remainder: 90
+instructions instead of 273; ptxas 13.0, 2026-11-30), else the addresses.  Most of a test folds away: a part that is
+sure needs none, and one that a loop does not change is made before it.
+
+Nothing is tested of an argument that is no multiple of 16 as far as the launch says.  Rows of such a length would be
+vectors where it is a multiple of 4 or 8, but in a layout in which single elements, of all other rows, take up to 8
+times the sectors: 0.31 to 0.64 of triton's speed for softmax, layer norm and copies of rows of 781 to 8193 elements,
+0.86 to 1.8 without (H200, 2026-11-30; rows of 1000 float32 were 1.00 to 1.04 and are 1.0).  Products of 1000 by 1000
+lose by it (bf16: 105 and 55 TFLOP/s), those of 1001 gain (31 and 55; triton 34).
 Before: an access of laid-out IR.  Tests: tests/targets/nvidia/test_access.py.
 """
 
@@ -41,12 +47,10 @@ def in_runs(kernel: Kernel, op: Op, access: Access) -> Sequence[LlvmValue]:
     sure = list(groups(kernel, op, kernel.axis))
     if _are_whole(op, sure):
         return access(op, sure)
-    signed = list(groups(kernel, op, kernel.signed_axis)) if kernel.divides else sure
-    likely = signed if _are_whole(op, signed) else list(groups(kernel, op, kernel.likely_axis))
+    likely = list(groups(kernel, op, kernel.likely_axis)) if kernel.divides else sure
     if len(likely) >= len(sure):
         return access(op, sure)
-    condition, at_once = _not_negative(kernel, op) if len(signed) == len(likely) else None, 1
-    likely = likely if condition is None else signed
+    condition, at_once = _not_negative(kernel, op), 1
     if condition is None:
         condition, at_once = _are_runs(kernel, op, likely), _AT_ONCE
     return kernel.code.branch(condition, lambda: access(op, likely),
@@ -108,7 +112,7 @@ def _register_bits(layout: Layout, dim: int, length: int) -> list[int]:
 
 
 def _not_negative(kernel: Kernel, op: Op) -> LlvmValue | None:
-    """Whether no number is negative that `signed_axis` supposes not to be, among those that the access is made of.
+    """Whether no number is negative that `likely_axis` supposes not to be, among those that the access is made of.
 
     None if some of them are not at hand: of an earlier iteration, or of a branch or a `while`.
     """
@@ -128,7 +132,7 @@ def _signs_of(kernel: Kernel, value: Value) -> list[int]:
     power of two begins at a multiple of it."""
     if not isinstance(value.type, Tile):
         return [0]
-    fact, layout = kernel.signed_axis.fact(value), layout_of(value)
+    fact, layout = kernel.likely_axis.fact(value), layout_of(value)
     taken = 0
     for dim, run in enumerate(fact.contiguity):
         length = power_of_two_in(run)
@@ -146,7 +150,7 @@ def _assumed(kernel: Kernel, op: Op) -> list[Value] | None:
         if value in seen:
             continue
         seen.add(value)
-        if value in kernel.signed_axis.assumed:
+        if value in kernel.likely_axis.assumed:
             found[value] = None
         made, loop = kernel.ops.get(value), kernel.loops.get(value)
         if loop is not None:
@@ -170,7 +174,7 @@ def _flows_into(loop: Op, value: Value) -> list[Value]:
 
 
 def _are_runs(kernel: Kernel, op: Op, likely: Sequence[Group]) -> LlvmValue:
-    """Whether this thread's groups are what the optimistic facts say: neighbours, aligned as a whole, masked alike."""
+    """Whether this thread's groups are what the likely facts say: neighbours, aligned as a whole, masked alike."""
     code, pointer, mask = kernel.code, op.operands[0], op.operand("mask")
     size, count = element_bytes(pointer.type), len(likely[0])
     fact, dim = kernel.axis.fact(pointer), _longest(op, kernel.likely_axis)[0]

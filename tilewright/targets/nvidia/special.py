@@ -126,10 +126,11 @@ def _convert(code: Code, op: Op, args: Sequence[Value]) -> Value:
             return _to_eight_bits(code, convert.widen(code, args[0], source), target)
         if source.bits == 8 and target.bits < 64:
             return convert.convert_float(code, _from_eight_bits(code, args[0], source), F16, target)
-    result = rule_of(op)(code, op, args)
     if source == F32 and target in (BF16, F16) and not toward_zero:
+        result = code.deferred(convert.register_type(target), lambda: rule_of(op)(code, op, args))
         code.note_rounded(result, args[0])
-    return result
+        return result
+    return rule_of(op)(code, op, args)
 
 
 def _to_eight_bits(code: Code, x: Value, target: Scalar) -> Value:

@@ -25,7 +25,6 @@ from tilewright.targets.llvm.lines import LineTable
 from tilewright.targets.llvm.types import I32, I64, constant, integer_value
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia.emit.code import Code
-from tilewright.targets.nvidia.indices import index_values
 from tilewright.targets.nvidia.lazy import Lazy, Picked, registers_of
 from tilewright.targets.nvidia.shared import SharedMemory, alignment
 
@@ -54,13 +53,13 @@ _FRESH = frozenset({"iota", "splat", "expand_dims", "broadcast", "permute", "hin
 class Kernel:
     """The state of one kernel's code generation."""
 
-    def __init__(self, module: Module, code: Code, capability: Capability) -> None:
+    def __init__(self, module: Module, code: Code, capability: Capability, indices: set[Value]) -> None:
         self.module = module
         self.code = code
         self.capability = capability
         self.axis = Axis(module)
         self.alias = Alias(module)
-        self.indices = index_values(module)
+        self.indices = indices
         self.branches = any(op.name in ("for", "while", "if") for op in ops_in(module.entry.body))
         self.divides = any(op.name in _SIGN_MATTERS for op in ops_in(module.entry.body))
         self.written: frozenset[Value] = frozenset()
@@ -87,11 +86,6 @@ class Kernel:
 
     @computed
     def likely_axis(self) -> Axis:
-        """What is likely to be so."""
-        return Axis(self.module, ranges=self.axis.ranges, optimistic=True)
-
-    @computed
-    def signed_axis(self) -> Axis:
         """What is so if nothing that is divided is negative."""
         return Axis(self.module, ranges=self.axis.ranges, signs=True)
 

@@ -171,17 +171,18 @@ class NvidiaTarget(Target):
         stages = stages_that_fit(module.entry_name, wanted, needs, self.capability)
         return found[stages], options.num_stages if stages == wanted else min(stages, options.num_stages)
 
-    def compile(self, module: Module, options: Options) -> CodeObject:
+    def compile(self, module: Module, options: Options, meanwhile: Callable[[], object] | None = None) -> CodeObject:
         with NO_FORK:
             from tilewright.targets.nvidia.passes.persist import FEW_BYTES
             from tilewright.targets.nvidia.resources import check_options
         check_options(options)
-        code = self._compiled(module, options, may_persist=True)
+        code = self._compiled(module, options, meanwhile, may_persist=True)
         if "programs" in code.metadata["hidden"] and code.metadata.get("spill_bytes", 0) > FEW_BYTES:
-            return self._compiled(module, options, may_persist=False)    # the tiles of two programs are too many
+            return self._compiled(module, options, None, may_persist=False)    # the tiles of two programs are too many
         return code
 
-    def _compiled(self, module: Module, options: Options, may_persist: bool) -> CodeObject:
+    def _compiled(self, module: Module, options: Options, meanwhile: Callable[[], object] | None,
+                  may_persist: bool) -> CodeObject:
         with NO_FORK:
             from tilewright.ir.text import print_module
             from tilewright.targets.nvidia.generate import generate
@@ -193,8 +194,15 @@ class NvidiaTarget(Target):
 
         laid_out, num_stages = self._fitting(module, options, shared_bytes, may_persist)
         generated = made[-1]        # what fits is asked about last
-        binary, ptx, facts = self._made(generated.text, generated.programs, module.entry_name, options)
-        texts = {"laid-out": print_module(laid_out), "llir": generated.text, "ptx": ptx}
+        texts: dict[str, str] = {}
+
+        def print_and_more() -> None:
+            texts["laid-out"] = print_module(laid_out)
+            if meanwhile is not None:
+                meanwhile()
+
+        binary, ptx, facts = self._made(generated.text, generated.programs, module.entry_name, options, print_and_more)
+        texts = {**texts, "llir": generated.text, "ptx": ptx}
         metadata = {**generated.metadata, "num_stages": num_stages, **facts, **_plain(module, options, generated)}
         return CodeObject(self.name, module.entry_name, binary, texts, metadata)
 
@@ -210,8 +218,8 @@ class NvidiaTarget(Target):
         messages = {name: code.metadata[name] for name in ("asserts", "prints")}
         return replace(made, metadata={**code.metadata, "plain": {}, **made.metadata, **messages})
 
-    def _made(self, text: str, programs: Sequence[int], name: str,
-              options: Options) -> tuple[bytes, str, dict[str, Any]]:
+    def _made(self, text: str, programs: Sequence[int], name: str, options: Options,
+              meanwhile: Callable[[], object] | None = None) -> tuple[bytes, str, dict[str, Any]]:
         """The binary, the PTX, and what is said of them; for the first number of programs on an SM that leaves each
         thread registers enough, or the last."""
         with NO_FORK:
@@ -221,7 +229,7 @@ class NvidiaTarget(Target):
         output = ASSEMBLY if self.assembler is None else CUBIN
         assembler = replace(self.assembler or Assembler(), options=("-lineinfo",) if options.line_info else ())
         request = Request(text, self.machine, output, *self.LEVELS, assembler)
-        ptx, *made = self._compiler.products(request, name)
+        ptx, *made = self._compiler.products(request, name, meanwhile)
         if not made:
             return ptx, ptx.decode(), {"binary": "ptx"}
         cubin, log, tool = made

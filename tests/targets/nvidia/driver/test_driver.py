@@ -15,7 +15,7 @@ import tilewright as tw
 import tilewright.language as tl
 from tilewright.diagnostics import OutOfResources
 from tilewright.targets.base import CodeObject
-from tilewright.targets.nvidia.driver import cuda as cuda_module
+from tilewright.targets.nvidia.driver import functions
 from tilewright.targets.nvidia.driver.cuda import CUDA, Cuda, CudaError
 from tilewright.targets.nvidia.driver.device import Device
 from tilewright.targets.nvidia.driver.kernel import CudaKernel
@@ -49,6 +49,9 @@ class FakeDriver:
         self.attributes = {"COMPUTE_CAPABILITY_MAJOR": 9, "COMPUTE_CAPABILITY_MINOR": 0,
                            "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": 232448}
         self.launched: list[tuple[list[int], Any]] = []
+
+    def cuGetErrorName(self, code: Result) -> tuple[Result, bytes]:
+        return Result.CUDA_SUCCESS, Result(code).name.encode()
 
     def cuGetErrorString(self, code: Result) -> tuple[Result, bytes]:
         return Result.CUDA_SUCCESS, b"what it means"
@@ -96,13 +99,10 @@ def test_an_error_has_the_drivers_name_and_text(driver: FakeDriver) -> None:
         CUDA.call("cuMemFree", 0)
 
 
-def test_a_machine_without_the_bindings(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str) -> Any:
-        raise ImportError(name)
-
-    monkeypatch.setattr(cuda_module.importlib, "import_module", missing)
-    with pytest.raises(ImportError, match=r"pip install 'tilewright\[cuda\]'"):
-        Cuda().call("cuInit", 0)
+def test_a_machine_without_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(functions, "LIBRARY", "libno-such-driver.so.1")
+    with pytest.raises(RuntimeError, match="no driver for NVIDIA GPUs on this machine"):
+        Cuda().call("cuDeviceGet", 0)
     assert Cuda().count() == 0
 
 

@@ -17,7 +17,7 @@ from tilewright.targets.base import LoadedKernel
 from tilewright.targets.nvidia.driver.cuda import CUDA
 from tilewright.targets.nvidia.driver.device import Device
 from tilewright.targets.nvidia.driver.kernel import CudaKernel
-from tilewright.targets.nvidia.driver.launch_code import Record
+from tilewright.targets.nvidia.driver.launch_record import Record
 from tilewright.targets.nvidia.driver.tensor_maps import TensorMaps
 
 MATRIX = {"base": 0, "element": "f16", "sizes": [["param", 1, 32], 64], "strides": [["param", 2, 32]],
@@ -32,13 +32,12 @@ class FakeMaps(FakeDriver):
 
     CUtensorMapDataType = CUtensorMapInterleave = CUtensorMapSwizzle = CUtensorMapL2promotion = Names()
     CUtensorMapFloatOOBfill = Names()
-    cuuint64_t = cuuint32_t = int
     parameters = 5
 
     def cuTensorMapEncodeTiled(self, *args: Any) -> tuple[Any, ...]:
         self.calls.append((ENCODE, *args))
         number = len(self.encoded)
-        return self.fails.get(ENCODE, Result.CUDA_SUCCESS), SimpleNamespace(getPtr=lambda: 1000 + number)
+        return self.fails.get(ENCODE, Result.CUDA_SUCCESS), SimpleNamespace(address=1000 + number)
 
     def cuLaunchKernel(self, function: Any, *args: Any) -> tuple[Result]:
         self.launched.append((list((ctypes.c_void_p * self.parameters).from_address(args[-2])), args[-1]))

@@ -8,6 +8,7 @@ stack.  Kernels hold no locks and own no memory, so nothing is left behind.  Eve
 was there before: Python's, faulthandler's, or the system's, which ends the process.
 Handlers stack: where another one was installed above ours, the next `catch_faults` puts a further one on top, with a
 memory of its own of what was below, so that chains have no circle (faulthandler restores what it found, then raises).
+A kernel that was left in the middle has not released AMX's tile registers, so `run_kernel` does.
 x86-64 Linux: registers are saved and restored by hand (System V ABI), and `ucontext_t` is Linux's.
 Before: `stopped` and the externals of `pool_code`.  Tests: tests/targets/cpu_host/test_faults.py.
 """
@@ -17,7 +18,7 @@ from __future__ import annotations
 from functools import partial
 
 from tilewright.targets.cpu.host.native import Native, NativeModule
-from tilewright.targets.cpu.host.records import Frame, Guard, Kernel, Status
+from tilewright.targets.cpu.host.records import Flags, Frame, Guard, Kernel, Status
 from tilewright.targets.llvm.types import I1, I32, I64, PTR, VOID, Value, constant
 
 LEVELS = 4                      # of handlers, each above another program's
@@ -37,6 +38,9 @@ _GUARDED = ("pushq %rbp; pushq %rbx; pushq %r12; pushq %r13; pushq %r14; pushq %
             "movq %rdi, %rax; movq %rsi, %rdi; movq %rdx, %rsi; movq %rcx, %rdx; movq %r8, %rcx; "
             "callq *%rax; xorl %eax, %eax; "
             "7: addq $$8, %rsp; popq %r15; popq %r14; popq %r13; popq %r12; popq %rbx; popq %rbp; retq")
+
+# In bytes, since this code is made for processors without it too; it runs only where a kernel has used AMX.
+_TILERELEASE = ".byte 0xc4, 0xe2, 0x78, 0x49, 0xc0"
 
 
 class FaultCode:
@@ -125,7 +129,13 @@ class FaultCode:
         n.put(guard, Guard.KERNEL, outer)
         n.put(guard, Guard.STACK, outer_stack)
         n.put(guard, Guard.RESUME, outer_resume)
-        n.when(n.is_("ne", failed, 0), lambda: n.call("note_fault", guard, slots, context))
+
+        def note() -> None:
+            tiles = n.both(n.get(kernel, Kernel.FLAGS), Flags.TILES)
+            n.when(n.is_("ne", tiles, 0), lambda: n.f.do(f'call void asm sideeffect "{_TILERELEASE}", ""()'))
+            n.call("note_fault", guard, slots, context)
+
+        n.when(n.is_("ne", failed, 0), note)
         n.end()
 
     # -- the handler

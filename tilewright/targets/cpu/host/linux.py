@@ -24,6 +24,7 @@ from tilewright.targets.cpu.host.elf import Image
 from tilewright.targets.cpu.host.library import Library, ObjectStore, keep_for_ever, lone_word
 from tilewright.targets.cpu.host.records import WORD, Cancel, Flags, Frame, Kernel, Pool, Status
 from tilewright.targets.cpu.host.reports import Grid, Printer, Reports
+from tilewright.targets.cpu.host.tile_permission import require_tiles
 from tilewright.targets.llvm.machine import Compiler
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ class LinuxHost:
         return made
 
     def load(self, code: CodeObject) -> LinuxKernel:
+        require_tiles(code)
         if self._catches_faults:
             self.library.catch_faults()
         image = Image(code.binary, self.library.symbols)
@@ -133,7 +135,8 @@ class LinuxKernel(LoadedKernel):
         self._address = ctypes.addressof(self._record)
         self.record = 0 if self._reports.prints else self._address
         flags = (Flags.POLLS * bool(metadata.get("polls_cancel")) | Flags.CALLS_PYTHON * bool(metadata.get("prints"))
-                 | Flags.FENCE * bool(metadata.get("nontemporal")) | Flags.ATOMICS * bool(metadata.get("atomics")))
+                 | Flags.FENCE * bool(metadata.get("nontemporal")) | Flags.ATOMICS * bool(metadata.get("atomics"))
+                 | Flags.TILES * bool(metadata.get("tiles")))
         self.scratch_bytes = int(metadata.get("scratch_bytes", 0))
         for offset, value in ((Kernel.LAUNCH, host.library.launch_address),
                               (Kernel.ENTRY, image.symbols[str(metadata["entry"])]),

@@ -22,6 +22,7 @@ from tilewright.targets.base import CodeObject, LoadedKernel
 from tilewright.targets.cpu.host.pool import Ranges, ThreadPool
 from tilewright.targets.cpu.host.records import Cancel, Status
 from tilewright.targets.cpu.host.reports import Printer, Reports
+from tilewright.targets.cpu.host.tile_permission import require_tiles
 from tilewright.targets.llvm.toolchain import Loader
 
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
@@ -95,6 +96,7 @@ class PortableHost:
         self._loader = Loader()
 
     def load(self, code: CodeObject) -> PortableKernel:
+        require_tiles(code)
         entry = str(code.metadata["entry"])
         return PortableKernel(self, self._loader.load(code.binary, entry), code.metadata)
 

@@ -54,7 +54,7 @@ class Cancel:
 class Flags:
     """Bits of a kernel's flags."""
 
-    POLLS, CALLS_PYTHON, FENCE, ATOMICS = 1, 2, 4, 8
+    POLLS, CALLS_PYTHON, FENCE, ATOMICS, TILES = 1, 2, 4, 8, 16
 
 
 class Held:

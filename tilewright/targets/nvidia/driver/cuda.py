@@ -1,18 +1,16 @@
-"""Calls of CUDA's driver through cuda-bindings: results, or `CudaError` with the driver's own name and text.
+"""Calls of CUDA's driver: results, or `CudaError` with the driver's own name and text.
 
-Nothing is imported before the first call, so a machine without GPUs never loads it.
+Nothing is loaded before the first call, so a machine without GPUs never looks for the driver.
 Tests: tests/targets/nvidia/driver/test_driver.py.
 """
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 from tilewright.computed import computed
 from tilewright.diagnostics import TritonError
-
-_LIBRARY = "kernels on NVIDIA GPUs need NVIDIA's package cuda-bindings: pip install 'tilewright[cuda]'"
+from tilewright.targets.nvidia.driver.functions import Functions
 
 
 class CudaError(TritonError, RuntimeError):
@@ -24,19 +22,16 @@ class CudaError(TritonError, RuntimeError):
 
 
 class Cuda:
-    """The driver.  `call("cuCtxGetDevice")` gives the result (or a tuple of them, or None)."""
+    """The driver.  `call("cuDeviceGetCount")` gives the result (or a tuple of them, or None)."""
 
     @computed
     def api(self) -> Any:
-        """The module of bindings, the driver initialised."""
+        """The driver's functions, the driver initialised."""
         try:
-            api = importlib.import_module("cuda.bindings.driver")
-        except ImportError as error:
-            raise ImportError(_LIBRARY) from error
-        try:
-            (code,) = api.cuInit(0)
-        except RuntimeError as error:       # cuda-pathfinder's, where there is no libcuda
+            api = Functions()
+        except OSError as error:
             raise RuntimeError(f"there is no driver for NVIDIA GPUs on this machine ({error})") from error
+        (code,) = api.cuInit(0)
         self._test("cuInit", api, code)
         return api
 
@@ -57,9 +52,9 @@ class Cuda:
 
     @staticmethod
     def _error(function: str, api: Any, code: Any) -> CudaError:
-        _, text = api.cuGetErrorString(code)
-        shown = text.decode() if isinstance(text, bytes) else "no text for it"
-        return CudaError(function, str(getattr(code, "name", code)), shown)
+        (_, name), (_, text) = api.cuGetErrorName(code), api.cuGetErrorString(code)
+        return CudaError(function, str(code) if name is None else name.decode(),
+                         "no text for it" if text is None else text.decode())
 
     def attribute(self, name: str, device: int) -> int:
         """`CU_DEVICE_ATTRIBUTE_{name}` of a device."""
@@ -70,7 +65,7 @@ class Cuda:
         """How many GPUs this process may use; 0 without a driver."""
         try:
             return int(self.call("cuDeviceGetCount"))
-        except (ImportError, RuntimeError):
+        except RuntimeError:
             return 0
 
 

@@ -5,10 +5,10 @@ The context is the device's primary one, which torch and CuPy use as well.  Test
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tilewright.computed import computed
 from tilewright.targets.base import MemoryCopy
@@ -17,8 +17,7 @@ from tilewright.targets.nvidia.driver.status import raise_failures
 from tilewright.targets.nvidia.driver.stream import current_stream
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(NamedTuple):
     """What programs ask of a device to size their grids and tiles (bytes, counts, kHz, bits)."""
 
     multiprocessors: int
@@ -69,12 +68,12 @@ class Device:
 
     def read(self, address: int, size: int) -> bytes:
         """`size` bytes of the device's memory, after all work on the device."""
-        data = bytearray(size)
+        data = ctypes.create_string_buffer(size)
         if size:
             with self.current():
                 CUDA.call("cuCtxSynchronize")
                 CUDA.call("cuMemcpyDtoH", data, address, size)
-        return bytes(data)
+        return data.raw
 
     def write(self, address: int, data: bytes) -> None:
         """Put bytes into the device's memory, after all work on the device."""

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tilewright.computed import computed
 from tilewright.diagnostics import OutOfResources
+from tilewright.locks import NO_FORK
 from tilewright.targets.base import CodeObject, LoadedKernel, NativeCode
 from tilewright.targets.nvidia.driver.cuda import CUDA, CudaError
 from tilewright.targets.nvidia.driver.device import Device
-from tilewright.targets.nvidia.driver.launch_code import (
+from tilewright.targets.nvidia.driver.functions import LIBRARY
+from tilewright.targets.nvidia.driver.launch_record import (
     DRIVER_SYMBOLS,
     FILL,
     KEY,
@@ -26,7 +27,6 @@ from tilewright.targets.nvidia.driver.launch_code import (
     Record,
     blocks_along_x,
 )
-from tilewright.targets.nvidia.driver.launch_code import text as launch_text
 from tilewright.targets.nvidia.driver.status import Status, raise_failures
 from tilewright.targets.nvidia.driver.stream import current_stream, raw_stream_function
 from tilewright.targets.nvidia.driver.tensor_maps import Maps, TensorMaps
@@ -36,8 +36,13 @@ _MOST_ROWS = 65535              # of a grid's second and third dimension
 _NO_MAPS = Maps([], [])
 
 
-@dataclass(frozen=True, slots=True)
-class Resources:
+def _launch_text() -> str:
+    with NO_FORK:
+        from tilewright.targets.nvidia.driver.launch_code import text
+    return text()
+
+
+class Resources(NamedTuple):
     """What the driver says of a loaded kernel: registers and local bytes a thread, static shared bytes, threads."""
 
     registers: int
@@ -65,7 +70,7 @@ class CudaKernel(LoadedKernel):
         self._error: Exception | None = None        # of `_fill_table`
         self._status = Status(code, device) if "status" in data["hidden"] else None
         with device.current():
-            self._library = CUDA.call("cuLibraryLoadData", code.binary, [], [], 0, [], [], 0)
+            self._library = CUDA.call("cuLibraryLoadData", code.binary, None, None, 0, None, None, 0)
             self.kernel = CUDA.call("cuLibraryGetKernel", self._library, data["entry"].encode())
             self.function = CUDA.call("cuKernelGetFunction", self.kernel)
             self._allow_shared()
@@ -103,10 +108,10 @@ class CudaKernel(LoadedKernel):
     def make_launchable(self, native: NativeCode) -> None:
         stream = raw_stream_function()
         self._kept = (stream, self.device.index)        # named by the record
-        library = ctypes.CDLL("libcuda.so.1")
+        library = ctypes.CDLL(LIBRARY)
         symbols = {name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in DRIVER_SYMBOLS}
         for offset, value in (
-                (Record.LAUNCH, native.load("launch", KEY, launch_text, symbols)),
+                (Record.LAUNCH, native.load("launch", KEY, _launch_text, symbols)),
                 (Record.FUNCTION, int(self.function)), (Record.CONTEXT, int(self.device.context)),
                 (Record.STREAM, 0 if stream is None else id(stream)), (Record.DEVICE, id(self._kept[1])),
                 (Record.PARAMS, self._params), (Record.THREADS, self.threads), (Record.SHARED, self.shared_bytes),
@@ -140,7 +145,7 @@ class CudaKernel(LoadedKernel):
             error, self._error = self._error, None
             return error
         code = ctypes.c_uint64.from_address(frame).value
-        return self._wrong_grid(grid) or self._explained(CUDA.error("cuLaunchKernel", CUDA.api.CUresult(code)))
+        return self._wrong_grid(grid) or self._explained(CUDA.error("cuLaunchKernel", code))
 
     @property
     def resources(self) -> Resources:

@@ -47,7 +47,7 @@ class TensorMaps:
         if numbers is None or any(self._maps[n] is None for n in numbers):
             return None
         maps = [self._maps[n] for n in numbers]
-        return Maps([int(m.getPtr()) for m in maps], maps)
+        return Maps([m.address for m in maps], maps)
 
 
 def _encoded(numbers: Resolved) -> Any:
@@ -59,9 +59,8 @@ def _encoded(numbers: Resolved) -> Any:
     try:
         return CUDA.call(
             "cuTensorMapEncodeTiled", getattr(api.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{numbers.data_type}"),
-            rank, numbers.address, [api.cuuint64_t(n) for n in reversed(numbers.sizes)],
-            [api.cuuint64_t(n) for n in reversed(strides)], [api.cuuint32_t(n) for n in reversed(numbers.box)],
-            [api.cuuint32_t(1)] * rank, api.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+            rank, numbers.address, [*reversed(numbers.sizes)], [*reversed(strides)],
+            [*reversed(numbers.box)], [1] * rank, api.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
             getattr(api.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{swizzle}"),
             api.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
             getattr(api.CUtensorMapFloatOOBfill, f"CU_TENSOR_MAP_FLOAT_OOB_FILL_{fill}"))

@@ -2,8 +2,8 @@
 
 A program sees its own stores, and all of a load happens before a later store (docs/design.md, Safer rules).  Its
 threads are not in step, so where two accesses may touch the same bytes, one of them writes, and different threads may
-do them, a `barrier` goes between.  The same thread does both if both use the same pointers in one layout in which no
-lane or warp replicates.  Atomic ops keep their place among all accesses.
+do them, a `barrier` goes between.  The same thread does both if both use the same pointers and are stores, or in one
+layout in which no lane or warp replicates.  Atomic ops keep their place among all accesses.
 
 Before: laid-out IR.  After: `barrier` ops; placed anew by an optimal pass later, this one is only careful.
 Tests: tests/targets/nvidia/test_order.py.
@@ -82,6 +82,8 @@ def _same_thread(a: Op, b: Op) -> bool:
         return not isinstance(second.type, Tile) and a.name == b.name == "store"
     if first is not second:
         return False
+    if a.name == b.name == "store":
+        return True         # of several threads that hold an element one stores it, always the same
     free = layout_of(first).free()
     return not free[LANE] and not free[WARP]
 

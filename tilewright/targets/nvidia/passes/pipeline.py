@@ -76,7 +76,7 @@ class _Pipeliner:
         self._stages, self._warps, self._capability = num_stages, num_warps, capability
         body = module.entry.body
         self._uses, self._ops, self._uniform = uses(body), defining_ops(body), Uniform.of(body)
-        self._alias, self._axis = Alias(module), Axis(module, optimistic=True)
+        self._alias, self._axis = Alias(module), Axis(module, signs=True)
         self._written = written_bases(module, self._alias)
 
     def block(self, block: Block) -> Block:

@@ -204,14 +204,17 @@ class Code:
     def _computed(self, step: Step, instruction: Instruction, marks: list[Array]) -> Step:
         """Unwritten sources make unwritten results; of a selection only the source that was chosen counts.
 
-        A register that is packed of parts is taken to be written if one part is: LLVM fills up words that it takes
-        apart again, and which bits are whose is not followed.
+        A register that is packed of parts, or of bytes of two registers, is taken to be written if one of them is: LLVM
+        fills up words that it takes apart again, and which bits are whose is not followed.
         """
         operands = instruction.operands
         groups = [[k for name in registers_of(o) if (k := self.known.get(name)) is not None] for o in operands[1:]]
+        packs = instruction.family == "mov" and len(registers_of(operands[1])) > 1
         if instruction.family == "prmt" and isinstance(operands[3], Immediate):
             picked = {operands[3].value >> 4 * byte & 7 for byte in range(4)}      # bytes 0-3 of a, 4-7 of b
-            groups = [groups[0] if picked & {0, 1, 2, 3} else [], groups[1] if picked & {4, 5, 6, 7} else [], []]
+            taken = [picked & {0, 1, 2, 3}, picked & {4, 5, 6, 7}]
+            groups = [*(group if some else [] for group, some in zip(groups[:2], taken)), []]
+            packs = all(taken)
         if not marks and not any(groups):
             return step
         choose = None
@@ -226,8 +229,8 @@ class Code:
                 out = out & known
             return out
 
-        packs = instruction.family == "mov" and len(registers_of(operands[1])) > 1
-        parts = [self.known.get(name, everything) for name in registers_of(operands[1])] if packs else []
+        packed = operands[1:2] if instruction.family == "mov" else operands[1:3]
+        parts = [self.known.get(n, everything) for o in packed for n in registers_of(o)] if packs else []
 
         def computed(on: Mask) -> None:
             if packs:

@@ -1,0 +1,103 @@
+"""Faults planted in the NVIDIA target: what its passes decide, and what its code generation writes.
+
+Each is one that a person could make: a fence that is missing, a barrier too few, the wrong owner of an element.  They
+are caught without a GPU, by the PTX machine.  `mutants` plants them.
+"""
+
+from __future__ import annotations
+
+from tests.fuzz.planting import code, entry
+from tilewright.ir.ops.attributes import Rmw
+
+NVIDIA = "tilewright.targets.nvidia."
+PASSES = NVIDIA + "passes."
+_TESTS = "tests/targets/nvidia/"
+# The tests of each module, which go before the random kernels: those are slow on the PTX machine.
+SUITES = {
+    PASSES + "boxes": [_TESTS + "test_boxes.py"], PASSES + "described": [_TESTS + "test_boxes.py"],
+    NVIDIA + "boxes": [_TESTS + "test_boxes.py"], NVIDIA + "tensor_maps": [_TESTS + "test_boxes.py"],
+    PASSES + "pipeline": [_TESTS + "test_pipeline.py"], NVIDIA + "copies": [_TESTS + "test_pipeline.py"],
+    PASSES + "staging": [_TESTS + "test_pipeline.py"], PASSES + "order": [_TESTS + "test_order.py"],
+    PASSES + "persist": [_TESTS + "test_persist.py"],
+    NVIDIA + "conversion": [_TESTS + "test_conversion.py"], NVIDIA + "renaming": ["tests/lang/test_values_indices.py"],
+    NVIDIA + "matrix": [_TESTS + "test_matrix.py"], NVIDIA + "mma": [_TESTS + "test_matrix.py"],
+    NVIDIA + "shared": [_TESTS + "test_shared.py", _TESTS + "test_warps.py"],
+    NVIDIA + "runs": [_TESTS + "test_access.py"], NVIDIA + "turns": [_TESTS + "test_access.py"],
+    NVIDIA + "access": [_TESTS + "test_access.py", "tests/conform"],
+    NVIDIA + "special": [_TESTS + "test_special.py"], NVIDIA + "control": ["tests/conform/test_control.py"],
+    NVIDIA: [_TESTS + "test_warps.py", "tests/conform"]}
+
+MUTANTS = (
+    # order and barriers
+    code("nv-barrier", NVIDIA + "shared", "SharedMemory.meet", "self.barrier()", "pass"),
+    code("nv-scratch-read", NVIDIA + "shared", "SharedMemory.begin", "elif _meet(use, self._read):", "elif False:"),
+    code("nv-scratch-joined", NVIDIA + "shared", "SharedMemory.forget", "self._read = None", "self._read = range(0)"),
+    code("nv-order-writes", PASSES + "order", "_Orderer._conflict", "return not _same_thread(a, b)", "return False"),
+    code("nv-order-thread", PASSES + "order", "_same_thread", "return not free[LANE] and not free[WARP]",
+         "return True"),
+    code("nv-order-loop", PASSES + "order", "_Orderer._loop", "if after <= pending:", "if True:"),
+    # blocks by hardware
+    code("nv-box-fence", NVIDIA + "boxes", "box_store", 'fence(kernel, op.attrs["shared"])', "pass"),
+    code("nv-box-bytes", NVIDIA + "boxes", "box_copy", "box_bytes(memory))]", "box_bytes(memory) // 2)]"),
+    code("nv-box-wait", NVIDIA + "boxes", "box_store",
+         'code.machine("bulk.wait", [], [], guard=first, read="" if op.attrs["shared"] else ".read")', "pass"),
+    code("nv-box-places", NVIDIA + "boxes", "_coordinates", "reversed(Places.of(numbers).starts)",
+         "Places.of(numbers).starts"),
+    code("nv-box-negative", NVIDIA + "boxes", "_if_stored", "known is None or known < 0", "False"),
+    code("nv-box-within", PASSES + "boxes", "_Copying._doubts", "max(1, ALIGNMENT // tile.element.bytes)", "1"),
+    code("nv-box-threads", PASSES + "boxes", "_Copying._is_box_store", "and not self._doubtful[op]", ""),
+    code("nv-box-again", PASSES + "boxes", "_Copying._is_again", "self._alias.may_overlap(store, op)", "False"),
+    code("nv-map-stride", NVIDIA + "tensor_maps", "resolved", 'computed(e, slots) * item for e in described["strides"]',
+         'computed(e, slots) for e in described["strides"]'),
+    code("nv-map-bits", NVIDIA + "tensor_maps", "_signed", "if number >> bits - 1", "if False"),
+    # pipelined loops
+    code("nv-pipe-wait", PASSES + "pipeline", "_Loop._iteration", '{"pending": self._stages - 2}',
+         '{"pending": self._stages - 1}'),
+    code("nv-pipe-barrier", PASSES + "pipeline", "_Loop._iteration", 'build.create("barrier")', "pass"),
+    code("nv-pipe-slot", PASSES + "pipeline", "_Loop._after", "I32, self._stages)", "I32, self._stages - 1)"),
+    code("nv-pipe-end", PASSES + "pipeline", "_Loop._is_before", '"cmp_lt_s", (index, upper)',
+         '"cmp_le_s", (index, upper)'),
+    code("nv-copy-mask", NVIDIA + "copies", "_copy_run", "constant(I32, 0))", "constant(I32, size))"),
+    code("nv-copy-place", NVIDIA + "copies", "_Places.address", "constant_part = self.offset(register) * self._size",
+         "constant_part = self.offset(register)"),
+    # layouts, shuffles, fragments
+    code("nv-shuffle-lane", NVIDIA + "conversion", "_exchanged", "constant(I32, lane), last]",
+         "constant(I32, lane ^ 1), last]"),
+    code("nv-shuffle-halves", NVIDIA + "conversion", "_sent", "for s in (0, 32)]", "for s in (32, 0)]"),
+    code("nv-convert-address", NVIDIA + "conversion", "_addresses", "if offset & moved:", "if False:"),
+    code("nv-convert-owner", NVIDIA + "conversion", "write_registers",
+         "kernel.code.thread_flag({LANE: access.idle_lanes, WARP: access.idle_warps})", "None"),
+    code("nv-fragment-rows", NVIDIA + "matrix", "Fragments._make", "(0, 8) if self._which", "(8, 0) if self._which"),
+    code("nv-fragment-columns", NVIDIA + "matrix", "_on_tensor_cores", "for c in range(2)]", "for c in (1, 0)]"),
+    code("nv-renamed", NVIDIA + "renaming", "moved", "if op.name not in _RENAMES:", "if False:"),
+    # accesses
+    code("nv-store-owner", NVIDIA + "access", "store", "kernel.code.thread_flag(dict(layout.free()))", "None"),
+    code("nv-last-of-equals", NVIDIA + "access", "_last_of_equals", "constant(I32, run - 1)", "constant(I32, 0)"),
+    code("nv-load-other", NVIDIA + "access", "read_elements", "* count if other is None else other", "* count"),
+    code("nv-padding", NVIDIA + "access", "load", "guard = None if flag is True else flag", "guard = None"),
+    code("nv-runs-mask", NVIDIA + "runs", "_longest", "power_of_two_in(axis.fact(mask).constancy[dim]) or length",
+         "length"),
+    code("nv-signs", NVIDIA + "runs", "_not_negative", '"sge"', '"sle"'),
+    code("nv-turn-bits", NVIDIA + "turns", "_place", "if turn >> i & 1", "if turn >> i"),
+    # reductions, scans, atomics, control
+    code("nv-reduce-lanes", NVIDIA + "reduce", "_across_lanes", "choose(kernel, upper, other, total)",
+         "choose(kernel, upper, total, other)"),
+    code("nv-reduce-warps", NVIDIA + "reduce", "_across_warps", " and not any(result.bases(LANE)[:len(bits)])", ""),
+    code("nv-reduce-padding", NVIDIA + "reduce", "flag_of", "bound.limit", "bound.limit + 1"),
+    code("nv-exchange-owner", NVIDIA + "reduce", "Exchange.write", "kernel.code.thread_flag(dict(free))", "None"),
+    code("nv-scan-before", NVIDIA + "scan", "_Scan._across_lanes", "self._merge(other, before)",
+         "self._merge(before, other)"),
+    code("nv-scan-warps", NVIDIA + "scan", "_Scan._across_warps", 'if self.reverse else "ult"',
+         'if self.reverse else "ule"'),
+    code("nv-atomic-owner", NVIDIA + "atomic", "_tile", "code.thread_flag(dict(free))", "None"),
+    code("nv-atomic-spread", NVIDIA + "atomic", "_tile", "free[LANE] or free[WARP] or free[REGISTER]", "False"),
+    entry("nv-atomic-kind", NVIDIA + "atomic", "_INTEGER", Rmw.MAX_S, ("max", "u")),
+    code("nv-loop-first", NVIDIA + "control", "lower_for", 'code.icmp("ugt", trips, zero)',
+         'code.icmp("uge", trips, zero)'),
+    code("nv-loop-more", NVIDIA + "control", "lower_for", 'code.icmp("ult", done, trips)',
+         'code.icmp("ule", done, trips)'),
+    code("nv-divide-zero", NVIDIA + "special", "_divide",
+         'return code.select(code.icmp("eq", b, nothing), nothing, quotient)', "return quotient"),
+    code("nv-persist-last", PASSES + "persist", "_Loop.rebuilt", '"cmp_lt_s", (count, left)',
+         '"cmp_le_s", (count, left)'),
+)
