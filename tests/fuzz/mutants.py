@@ -181,7 +181,7 @@ def run_one(label: str, seconds: float) -> dict[str, Any]:
 
     def test() -> str | None:
         for suite in mutant.of_layer(SUITES):
-            ended = pytest.main(["-x", "-q", "--no-header", "-p", "no:cacheprovider", suite])
+            ended = pytest.main(["-x", "-q", "--no-header", "-p", "no:cacheprovider", *suite.split()])
             if ended == pytest.ExitCode.TESTS_FAILED:
                 return suite
         return None

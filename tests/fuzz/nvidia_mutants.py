@@ -12,7 +12,10 @@ from tilewright.ir.ops.attributes import Rmw
 NVIDIA = "tilewright.targets.nvidia."
 PASSES = NVIDIA + "passes."
 _TESTS = "tests/targets/nvidia/"
-# The tests of each module, which go before the random kernels: those are slow on the PTX machine.
+# The tests of each module, as pytest takes them, which go before the random kernels: those are slow on the PTX machine.
+_CONFORMANCE, _SCANS = "tests/conform -k ptx", "tests/lang/test_values_scans.py -k ptx --ptx 100"
+_REDUCTIONS = "tests/lang/test_values_reductions.py -k ptx --ptx 100"
+_ATOMICS = "tests/lang/test_values_atomics.py -k ptx --ptx 100"
 SUITES = {
     PASSES + "boxes": [_TESTS + "test_boxes.py"], PASSES + "described": [_TESTS + "test_boxes.py"],
     NVIDIA + "boxes": [_TESTS + "test_boxes.py"], NVIDIA + "tensor_maps": [_TESTS + "test_boxes.py"],
@@ -23,9 +26,12 @@ SUITES = {
     NVIDIA + "matrix": [_TESTS + "test_matrix.py"], NVIDIA + "mma": [_TESTS + "test_matrix.py"],
     NVIDIA + "shared": [_TESTS + "test_shared.py", _TESTS + "test_warps.py"],
     NVIDIA + "runs": [_TESTS + "test_access.py"], NVIDIA + "turns": [_TESTS + "test_access.py"],
-    NVIDIA + "access": [_TESTS + "test_access.py", "tests/conform"],
-    NVIDIA + "special": [_TESTS + "test_special.py"], NVIDIA + "control": ["tests/conform/test_control.py"],
-    NVIDIA: [_TESTS + "test_warps.py", "tests/conform"]}
+    NVIDIA + "access": [_TESTS + "test_access.py", "tests/lang/test_values_memory.py -k ptx --ptx 100", _CONFORMANCE],
+    NVIDIA + "reduce": [_TESTS + "test_warps.py", _REDUCTIONS], NVIDIA + "scan": [_TESTS + "test_warps.py", _SCANS],
+    NVIDIA + "atomic": [_ATOMICS],
+    NVIDIA + "special": [_TESTS + "test_special.py"],
+    NVIDIA + "control": ["tests/conform/test_control.py -k ptx --ptx 100"],
+    NVIDIA: [_TESTS + "test_warps.py", _CONFORMANCE]}
 
 MUTANTS = (
     # order and barriers
@@ -69,7 +75,6 @@ MUTANTS = (
     code("nv-fragment-columns", NVIDIA + "matrix", "_on_tensor_cores", "for c in range(2)]", "for c in (1, 0)]"),
     code("nv-renamed", NVIDIA + "renaming", "moved", "if op.name not in _RENAMES:", "if False:"),
     # accesses
-    code("nv-store-owner", NVIDIA + "access", "store", "kernel.code.thread_flag(dict(layout.free()))", "None"),
     code("nv-last-of-equals", NVIDIA + "access", "_last_of_equals", "constant(I32, run - 1)", "constant(I32, 0)"),
     code("nv-load-other", NVIDIA + "access", "read_elements", "* count if other is None else other", "* count"),
     code("nv-padding", NVIDIA + "access", "load", "guard = None if flag is True else flag", "guard = None"),

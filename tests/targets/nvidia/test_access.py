@@ -163,3 +163,19 @@ def test_widened_numbers_that_both_ways_of_a_branch_give(n):
     for k in range(n):
         p, q = (q + k, a) if k % 2 == 0 else (a, p)
     np.testing.assert_array_equal(out, p * 1000 + q)
+
+
+# --- elements that are stored to one place
+
+
+@triton.jit
+def store_to_shared_places(x, out, N: tl.constexpr, RUN: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out + i // RUN, tl.load(x + i))
+
+
+@pytest.mark.parametrize("run", [2, 4, 32, 64, 256])
+def test_of_equal_addresses_that_are_known_the_last_is_stored(run):
+    x, out = np.arange(256, dtype=np.float32), np.zeros(256 // run, np.float32)
+    ptx_machine.run(store_to_shared_places, (1,), (x, out), {"N": 256, "RUN": run})
+    np.testing.assert_array_equal(out, x[run - 1::run])
