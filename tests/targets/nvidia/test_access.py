@@ -37,6 +37,15 @@ def test_rows_of_any_length_and_alignment(columns, offset, vectors):
     assert (".v4.b32" in ptx) == vectors
 
 
+@pytest.mark.parametrize("n", [1001, 1008, 1022, 3, 0])
+@pytest.mark.parametrize("dtype", [np.float32, np.int8, np.int64])
+def test_masks_that_end_within_a_vector(n, dtype):
+    x, out = np.arange(2048).reshape(2, 1024).astype(dtype), np.full((2, 1024), 7, dtype)
+    want = np.where(np.arange(1024) < n, x, np.array(7, dtype))
+    ptx_machine.run(copy_rows, (2,), (x, out, 1024, 1024, n), {"BLOCK": 1024})
+    np.testing.assert_array_equal(out, want)
+
+
 def test_a_sure_run_has_no_second_branch():
     x, out = np.zeros(2048, np.float32), np.zeros(2048, np.float32)
     ptx = ptx_machine.run(copy_rows, (2,), (x, out, 1024, 1024, 1024), {"BLOCK": 1024}).texts["ptx"]
