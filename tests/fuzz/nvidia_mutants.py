@@ -1,7 +1,8 @@
 """Faults planted in the NVIDIA target: what its passes decide, and what its code generation writes.
 
 Each is one that a person could make: a fence that is missing, a barrier too few, the wrong owner of an element.  They
-are caught without a GPU, by the PTX machine.  `mutants` plants them.
+are caught without a GPU, by the PTX machine.  `mutants` plants them.  That each copy of an element is written, in place
+of one, is none: copies are equal bit by bit.
 """
 
 from __future__ import annotations
@@ -87,7 +88,6 @@ MUTANTS = (
          "choose(kernel, upper, total, other)"),
     code("nv-reduce-warps", NVIDIA + "reduce", "_across_warps", " and not any(result.bases(LANE)[:len(bits)])", ""),
     code("nv-reduce-padding", NVIDIA + "reduce", "flag_of", "bound.limit", "bound.limit + 1"),
-    code("nv-exchange-owner", NVIDIA + "reduce", "Exchange.write", "kernel.code.thread_flag(dict(free))", "None"),
     code("nv-scan-before", NVIDIA + "scan", "_Scan._across_lanes", "self._merge(other, before)",
          "self._merge(before, other)"),
     code("nv-scan-warps", NVIDIA + "scan", "_Scan._across_warps", 'if self.reverse else "ult"',

@@ -311,3 +311,19 @@ def test_poll_with_a_timeout_needs_a_gpus_clock():
     assert seen.tolist() == [1, 1]
     engines.launch("ptx", hand_on, (1,), x, seen, 1)      # waits for 0, which never comes
     assert seen.tolist() == [0, 1]
+
+
+@triton.jit
+def spread_over_rows(x, out, N: tl.constexpr, M: tl.constexpr):
+    i, j = tl.arange(0, N), tl.arange(0, M)
+    old = tl.atomic_add(x + i, 1)
+    tl.store(out + i[:, None] * M + j[None, :], old[:, None] + j[None, :])
+
+
+@pytest.mark.parametrize("n, m", [(16, 64), (4, 256), (64, 8)])
+def test_what_was_there_before_reaches_all_threads(launch, n, m):
+    """Fewer elements than threads: one of those that hold an element does the operation."""
+    x, out = np.arange(10, 10 + n, dtype=np.int32), np.zeros((n, m), np.int32)
+    launch(spread_over_rows, (1,), x, out, N=n, M=m)
+    np.testing.assert_array_equal(out, np.arange(10, 10 + n)[:, None] + np.arange(m))
+    np.testing.assert_array_equal(x, np.arange(11, 11 + n))

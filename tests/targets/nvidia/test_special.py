@@ -156,3 +156,21 @@ def test_narrow_floats_round_alike_everywhere(to, capability):
     round_trip[(1,)](x, want, N=256, TO=to)
     ptx_machine.run(round_trip, (1,), (x, got), {"N": 256, "TO": to}, NvidiaTarget(capability, assemble=False))
     np.testing.assert_array_equal(got, want)
+
+
+@triton.jit
+def quotients(x, y, q, r, N: tl.constexpr):
+    i = tl.arange(0, N)
+    a, b = tl.load(x + i), tl.load(y + i)
+    tl.store(q + i, a // b)
+    tl.store(r + i, a % b)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint32, np.uint64])
+def test_division_by_zero_is_zero_and_leaves_the_dividend(dtype):
+    """As on every engine; the hardware gives all ones."""
+    x = np.array([7, 0, 100, 1], dtype)
+    y = np.array([0, 0, 7, 0], dtype)
+    q, r = np.ones_like(x), np.ones_like(x)
+    ptx_machine.run(quotients, (1,), (x, y, q, r), {"N": 4})
+    assert q.tolist() == [0, 0, 14, 0] and r.tolist() == [7, 0, 2, 1]
