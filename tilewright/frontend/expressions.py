@@ -2,8 +2,8 @@
 
 Operands are evaluated in Python's order; then the place is set and the meaning is asked (`language.semantic`).
 Compile-time operands decide `and`, `or`, conditional expressions and chained comparisons at once, those of `and` and
-`or` also behind run-time ones: what is not reached is not compiled.  At run time both sides of `and`/`or` are evaluated, except that a side which touches memory or
-calls a function is put under an `if` when the other is a scalar.
+`or` also behind run-time ones: what is not reached is not compiled.  At run time both sides of `and`/`or` are
+evaluated, except that a side which touches memory or calls a function is put under an `if` when the other is a scalar.
 Tests: tests/frontend/test_expressions.py.
 """
 
