@@ -12,7 +12,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
 
@@ -20,13 +20,14 @@ import tilewright as triton
 from benchmarks.gpu_cases import kernels_for
 from tilewright.compiler import ASTSource
 from tilewright.language.options import Options, Signature
-from tilewright.lowering import finish, lower
+from tilewright.lowering import Lowered, finish, lower
 from tilewright.passes import run_passes
 from tilewright.targets.llvm import toolchain
 from tilewright.targets.llvm.machine import ASSEMBLY, Request
 from tilewright.targets.nvidia.generate import generate
 from tilewright.targets.nvidia.target import NvidiaTarget
 
+_NUMBERS = itertools.count()
 BAR = 0.33              # of triton's time
 F32, BF16, COUNT = "*fp32", "*bf16", "i32 by 16"
 PARTS = ("frontend", "passes", "layouts", "text", "LLVM", "assembler")
@@ -71,7 +72,15 @@ CASES: Mapping[str, Compilation] = {
 def ours(kernels: ModuleType, case: Compilation, target: NvidiaTarget) -> Callable[[], object]:
     """A call that compiles with Tilewright."""
     fn, signature, options = _given(kernels, case)
-    return lambda: finish(lower(triton.jit(fn), signature, options, check=0).with_facts(True, False), target)
+    return lambda: finish(_renamed(lower(triton.jit(fn), signature, options, check=0)), target)
+
+
+def _renamed(lowered: Lowered) -> Lowered:
+    """Under a name of its own: nvJitLink of CUDA 13.0 keeps what it has made, and takes 0.7 ms for the same PTX."""
+    module = lowered.module
+    name = f"{module.entry_name}_{next(_NUMBERS)}"
+    entry = replace(module.entry, name=name)
+    return replace(lowered, module=replace(module, entry_name=name, functions={name: entry})).with_facts(True, False)
 
 
 def _given(kernels: ModuleType, case: Compilation) -> tuple[Any, Signature, Options]:
@@ -99,7 +108,7 @@ def parts(kernels: ModuleType, case: Compilation, target: NvidiaTarget) -> list[
         marks.append(time.thread_time())
         return result
 
-    lowered = mark(lower(triton.jit(fn), signature, options)).with_facts(True, False)
+    lowered = _renamed(mark(lower(triton.jit(fn), signature, options)))
     module = mark(run_passes(lowered.module, list(target.passes(options)), check=1))
     laid_out = mark(target.laid_out(module, options))
     text = mark(generate(laid_out, target.capability, options.num_warps)).text

@@ -159,7 +159,7 @@ def test_a_fault_of_ours_keeps_its_frames(monkeypatch):
     def fault(*_):
         raise InternalError("broken")
 
-    monkeypatch.setattr(triton.runtime.jit, "dependencies", fault)
+    monkeypatch.setattr(triton.runtime.compiling, "dependencies", fault)
     trace = frames(raised(triton.jit(outside.fn), "cpu"))
     assert any("tilewright/runtime" in file for file, _ in trace)
 
@@ -224,7 +224,7 @@ def test_an_error_in_a_grid_is_the_programs(hot):
 
 def test_a_fault_of_another_class_keeps_its_frames(monkeypatch):
     """What no `raise` of ours says, and what a library says that we have called: here is something to be repaired."""
-    monkeypatch.setattr(triton.runtime.jit, "facts_of", None)
-    assert frames(raised(triton.jit(outside.fn), "cpu"))[-1][0].endswith("jit.py")
-    monkeypatch.setattr(triton.runtime.jit, "facts_of", np.broadcast_to)
+    monkeypatch.setattr(triton.runtime.compiling, "facts_of", None)
+    assert frames(raised(triton.jit(outside.fn), "cpu"))[-1][0].endswith("compiling.py")
+    monkeypatch.setattr(triton.runtime.compiling, "facts_of", np.broadcast_to)
     assert any("tilewright/runtime" in file for file, _ in frames(raised(triton.jit(outside.fn), "cpu")))

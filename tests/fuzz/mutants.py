@@ -123,7 +123,7 @@ MUTANTS = (
     code("scan-tail", CPU + "scan", "_Scan._along", "fixed(start, piece), piece, total)",
           "fixed(start, piece), piece, None)"),
     code("panel-key", CPU + "panels", "_key", "if not walker.code.is_outermost(scalar):", "if False:"),
-    code("panel-memory", CPU + "panels", "_reads_constant_memory", "return not any(", "return True or not any("),
+    code("panel-memory", CPU + "panels", "reads_constant_memory", "return not any(", "return True or not any("),
     code("panel-scratch", CPU + "state", "Scratch.take_apart", "start = self.size", "return self.take(size)"),
     code("elements-for", CPU + "elements", "_Function._for", "code.select(on[0], a, b)", "a"),
     code("elements-left", CPU + "elements", "_Function._while", "code.select(inside, e.full(new), was)",

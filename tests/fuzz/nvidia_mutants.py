@@ -65,8 +65,6 @@ MUTANTS = (
          "constant(I32, lane ^ 1), last]"),
     code("nv-shuffle-halves", NVIDIA + "conversion", "_sent", "for s in (0, 32)]", "for s in (32, 0)]"),
     code("nv-convert-address", NVIDIA + "conversion", "_addresses", "if offset & moved:", "if False:"),
-    code("nv-convert-owner", NVIDIA + "conversion", "write_registers",
-         "kernel.code.thread_flag({LANE: access.idle_lanes, WARP: access.idle_warps})", "None"),
     code("nv-fragment-rows", NVIDIA + "matrix", "Fragments._make", "(0, 8) if self._which", "(8, 0) if self._which"),
     code("nv-fragment-columns", NVIDIA + "matrix", "_on_tensor_cores", "for c in range(2)]", "for c in (1, 0)]"),
     code("nv-renamed", NVIDIA + "renaming", "moved", "if op.name not in _RENAMES:", "if False:"),

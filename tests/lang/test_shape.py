@@ -44,6 +44,15 @@ class TestIndexing:
         assert trace(lambda b, x: x[None], "fp32").result.shape == (1,)
         assert trace(lambda b, x: x[None, None], "fp32").result.shape == (1, 1)
 
+    @pytest.mark.parametrize("index, shape", [((slice(None), None), (1,)), ((None, slice(None)), (1,)),
+                                              ((slice(None), None, None), (1, 1)),
+                                              ((slice(tl.constexpr(None), None, None), slice(None)), ())])
+    def test_of_a_scalar_as_if_it_were_a_tile(self, index, shape):
+        """Kernels scale rows by `x[:, None]`, where x is a tile of rows or, by some constant, one number."""
+        assert trace(lambda b, x: x[index], "fp32").result.shape == shape
+        with pytest.raises(ValueError, match=r"too many indices: fp32.* has 0 dimensions"):
+            trace(lambda b, x: x[0, None], "fp32")
+
     def test_what_is_no_index(self):
         for index in (Ellipsis, True, 1.0, slice(0, 2.0)):
             with pytest.raises(TypeError, match="unsupported tensor index"):

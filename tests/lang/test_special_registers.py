@@ -40,6 +40,22 @@ def test_elsewhere_they_say_so(engine):
     assert "test_special_registers.py" in str(caught.value)
 
 
+@triton.jit
+def dependent(x, out, N: tl.constexpr):
+    i = tl.program_id(0) * N + tl.arange(0, N)
+    tl.extra.cuda.gdc_wait()
+    v = tl.load(x + i)
+    if tl.program_id(0) > 0:
+        tl.extra.cuda.gdc_launch_dependents()
+    tl.store(out + i, v + 1)
+
+
+def test_what_orders_launches_is_nothing_where_they_are_in_order(launch):
+    x, out = np.arange(64, dtype=np.int32), np.zeros(64, np.int32)
+    launch(dependent, (4,), x, out, N=16)
+    np.testing.assert_array_equal(out, x + 1)
+
+
 def test_sizes_of_the_launch(launch):
     out = np.zeros(2, np.int32)
     launch(sizes, (1,), out, num_warps=8)

@@ -161,3 +161,20 @@ def test_reduce_of_reshape(launch, n):
     x, out = np.arange(4 * n, dtype=np.float32), np.zeros(n, np.float32)
     launch(reduce_of_reshape, (1,), out, x, N=n)
     np.testing.assert_array_equal(out, x.reshape(n, 4).sum(1))
+
+
+@triton.jit
+def scaled_rows(x, scale, out, BY_ROW: tl.constexpr, M: tl.constexpr, N: tl.constexpr):
+    if BY_ROW:
+        s = tl.load(scale + tl.arange(0, M))
+    else:
+        s = tl.load(scale)
+    at = tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :]
+    tl.store(out + at, tl.load(x + at) * s[:, None])
+
+
+@pytest.mark.parametrize("by_row", [True, False])
+def test_a_scalar_is_subscripted_like_the_tile_in_its_place(launch, by_row):
+    x, scale, out = np.ones((8, 16), np.float32), np.arange(3, 11, dtype=np.float32), np.zeros((8, 16), np.float32)
+    launch(scaled_rows, (1,), x, scale, out, BY_ROW=by_row, M=8, N=16)
+    np.testing.assert_array_equal(out, x * (scale[:, None] if by_row else 3))

@@ -64,13 +64,15 @@ class Forward(ABC, Generic[F]):
 
     def walk(self, block: Block) -> None:
         """Facts of all values in `block` and below; those of its arguments are set."""
+        known, relevant = self._facts, self.relevant
         for op in block.ops:
             if op.regions:
                 self._control(op)
                 continue
-            facts = self.transfer(op) if any(self.relevant(r) for r in op.results) else None
-            for index, result in enumerate(op.results):
-                self.set_fact(result, self.unknown(result) if facts is None else facts[index])
+            wanted = [result for result in op.results if relevant(result)]
+            facts = self.transfer(op) if wanted else None
+            for result in wanted:
+                known[result] = self.unknown(result) if facts is None else facts[op.results.index(result)]
 
     def _control(self, op: Op) -> None:
         if op.name == "for":

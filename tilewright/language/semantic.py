@@ -108,18 +108,20 @@ def _is_same(left: Any, right: Any) -> bool:
 
 
 logical = comparison.logical
+one_side = comparison.one_side
 chain = comparison.chain
 truth = comparison.truth
 
 
 def subscript(builder: Builder, x: Any, index: Any) -> Any:
-    """`x[index]`: of a tile None (a new dimension), `:`, compile-time ints and slices; of tuples an int or slice."""
+    """`x[index]`: of a tile None (a new dimension), `:`, compile-time ints and slices; of tuples an int or slice.
+    Of a scalar `:` is of no dimension."""
     value = unwrap(x)
     if not isinstance(value, tensor):
         return _subscript_python(x, value, index)
     items = unwrap(index)
     parts = list(items) if isinstance(items, builtins.tuple | list) else [items]
-    axis = 0
+    axis, is_scalar = 0, not shape(value)
     for part in (unwrap(p) for p in parts):
         sizes = shape(value)
         if part is None:
@@ -128,6 +130,8 @@ def subscript(builder: Builder, x: Any, index: Any) -> Any:
             axis += 1
             continue
         bounds = _index_bounds(part)
+        if is_scalar and bounds == slice(None):     # kernels say x[:, None] of what is a tile or a scalar by a constant
+            continue
         if axis >= len(sizes):
             raise LanguageValueError(f"too many indices: {unwrap(x)} has {len(shape(unwrap(x)))} dimensions")
         if isinstance(bounds, int):

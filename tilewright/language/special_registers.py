@@ -1,7 +1,8 @@
 """What only an NVIDIA GPU has: its clock, the number of a multiprocessor, launches that depend on one another.
 
 `tl.extra.cuda` has the names.  Each is one instruction of inline assembly, so on the CPU and in the interpreters its
-use is an error that names it.  Tests: tests/lang/test_special_registers.py.
+use is an error that names it; but what orders launches is nothing there, where each ends before the next begins.
+Tests: tests/lang/test_special_registers.py.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from tilewright.language.types import dtype, int32, int64
 _WARP = 32
 
 
-def _instruction(builder: Builder, name: str, text: str, constraint: str, result: dtype, pure: bool) -> tensor:
+def _instruction(builder: Builder, name: str, text: str, constraint: str, result: dtype, pure: bool,
+                 nothing_elsewhere: bool = False) -> tensor:
     """The scalar that one instruction gives; not pure: executed once and in order."""
     attrs = {"text": text, "constraints": constraint, "results": (result.to_ir(),), "pack": 1,
-             "name": f"tl.extra.cuda.{name}"}
+             "name": f"tl.extra.cuda.{name}", **({"nothing_elsewhere": True} if nothing_elsewhere else {})}
     (handle,) = builder.emit("inline_asm" if pure else "inline_asm_ordered", [], attrs)
     return tensor(handle, result, builder)
 
@@ -57,12 +59,14 @@ def num_threads(*, _builder: Builder) -> Any:
 @builtin
 def gdc_wait(*, _builder: Builder) -> None:
     """Wait until the launches before this one, on which it depends (`launch_pdl=True`), have ended and their memory
-    is seen; else nothing.  On NVIDIA GPUs of capability 9 and up."""
-    _instruction(_builder, "gdc_wait", "griddepcontrol.wait; mov.u32 $0, 0;", "=r", int32, pure=False)
+    is seen; else nothing.  On NVIDIA GPUs of capability 9 and up; on the CPU all launches before have ended."""
+    _instruction(_builder, "gdc_wait", "griddepcontrol.wait; mov.u32 $0, 0;", "=r", int32, pure=False,
+                 nothing_elsewhere=True)
 
 
 @builtin
 def gdc_launch_dependents(*, _builder: Builder) -> None:
-    """Let launches that depend on this one (`launch_pdl=True`) start.  On NVIDIA GPUs of capability 9 and up."""
+    """Let launches that depend on this one (`launch_pdl=True`) start.  On NVIDIA GPUs of capability 9 and up; on the
+    CPU they start when this one has ended."""
     _instruction(_builder, "gdc_launch_dependents", "griddepcontrol.launch_dependents; mov.u32 $0, 0;", "=r", int32,
-                 pure=False)
+                 pure=False, nothing_elsewhere=True)

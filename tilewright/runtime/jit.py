@@ -1,9 +1,8 @@
 """`jit`: from a Python function to a kernel that is launched as `kernel[grid](*args)`.
 
-A launch binds the arguments, turns them into a key (`specialize`), and looks the key up.  An unknown key is lowered
-to tile IR; what that writes, together with the arguments' extents, decides the launch facts, and for each combination
-of facts there is one compiled kernel.  What the code read beside its arguments (globals, closure cells, callees) is
-guarded by identity: if one is another object now, the kernel is compiled again.
+A launch binds the arguments (`binding`), turns them into a key (`specialize`), and looks the key up or compiles
+(`compiling`).  What the code read beside its arguments (globals, closure cells, callees) is guarded by identity: if one
+is another object now, the kernel is compiled again.
 
 Environment variables count when a kernel is decorated, `knobs.scope` counts at the launch.
 Tests: tests/runtime/test_jit.py, tests/errors/launch.
@@ -19,22 +18,20 @@ from typing import TYPE_CHECKING, Any, overload
 from tilewright.computed import computed
 from tilewright.diagnostics import cut_own_frames, shows_users_frames
 from tilewright.frontend.dependencies import dependencies
-from tilewright.language.function import Name, ParamKind, SourceFunction
-from tilewright.language.options import Options, Signature
+from tilewright.language.function import Name, SourceFunction
 from tilewright.locks import NO_FORK, ForkSafeLock
 from tilewright.runtime import knobs
 from tilewright.runtime.arguments import CPU
-from tilewright.runtime.async_compile import AsyncCompileMode, FutureKernel, active_mode
-from tilewright.runtime.build import Build, stage_writer
-from tilewright.runtime.described import DescribedFunction
+from tilewright.runtime.async_compile import FutureKernel, active_mode
+from tilewright.runtime.compiling import CompilingFunction, Entry, Specialization
 from tilewright.runtime.devices import DEVICES
 from tilewright.runtime.grid import ANSWERED, Grid, normalise
-from tilewright.runtime.hooks import HOOKS, JitFunctionInfo, LazyDict
+from tilewright.runtime.hooks import HOOKS, LazyDict
 from tilewright.runtime.interface import MODULES, KernelInterface, graph_test
 from tilewright.runtime.interpreted import InterpretedKernel
-from tilewright.runtime.launch import CompiledKernel, Facts, check_writable, device_of, facts_of, is_wide
-from tilewright.runtime.launch_options import NAMES, did_you_mean, is_checked, make_options, unknown_keyword
-from tilewright.runtime.specialize import Atom, Rule, Specializer, Split, typed
+from tilewright.runtime.launch import CompiledKernel, check_writable, device_of, is_wide
+from tilewright.runtime.launch_options import is_checked
+from tilewright.runtime.specialize import Atom, Rule, Split
 from tilewright.runtime.spread_launch import Call, Way, spread, spread_atoms, spread_rules
 
 if TYPE_CHECKING:
@@ -43,28 +40,7 @@ if TYPE_CHECKING:
     from tilewright.runtime.native_launch import NativeLauncher
 
 
-class Entry:
-    """What is known of one key: how it is built, what it read, and a compiled kernel for each combination of facts."""
-
-    __slots__ = ("build", "guards", "kernels", "written")
-
-    def __init__(self, build: Build) -> None:
-        self.build = build
-        self.guards = build.guards
-        self.written = build.written
-        self.kernels: dict[Facts, CompiledKernel] = {}
-
-
-class Specialization:
-    """What a `repr=` function gets: the kernel's name and its compile-time arguments by name."""
-
-    def __init__(self, name: str, constants: Mapping[str, Any], signature: Signature) -> None:
-        self.name = name
-        self.constants = constants
-        self.signature = signature
-
-
-class JITFunction(DescribedFunction, KernelInterface):
+class JITFunction(CompilingFunction, KernelInterface):
     """A kernel, or a function that kernels call.  `kernel[grid](*args, **kwargs)` launches it."""
 
     def __init__(self, fn: Callable[..., Any], version: object = None,
@@ -273,195 +249,6 @@ class JITFunction(DescribedFunction, KernelInterface):
         self._is_read = graph_test()        # torch may have come since: its own test is the cheapest
         return native
 
-    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], Mapping[str, Any]]:
-        """The value of each parameter, and the options of the launch."""
-        params, values = self.params, list(args)
-        if len(values) > self._most_positional:
-            values = self._spread_positional(values)
-        elif not kwargs and len(values) == len(params) and not self._is_variadic:
-            return values, kwargs
-        taken = 0
-        for param in params[len(values):]:
-            if param.name in kwargs:
-                values.append(kwargs[param.name])
-                taken += 1
-            elif param.has_default:
-                values.append(param.default)
-            elif param.kind is ParamKind.VARIADIC:
-                values.append(())
-            else:
-                raise self._missing(args, kwargs)
-        if taken == len(kwargs):
-            return values, {}
-        return values, self._options_among(args, kwargs)
-
-    def _options_among(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The keyword arguments that are no parameters; an error if one is given twice or is no option."""
-        names = self.arg_names
-        given: dict[str, Any] = {}
-        for name, value in kwargs.items():
-            if name in names[:len(args)]:
-                raise TypeError(f"{self.__name__}() got multiple values for argument {name!r}")
-            if name in names:
-                continue
-            if name not in NAMES:
-                raise unknown_keyword(self.__name__, name, names)
-            given[name] = value
-        return given
-
-    def _spread_positional(self, values: list[Any]) -> list[Any]:
-        """Positional values beyond the parameters: into `*args` if there is one, else an error."""
-        count = self._most_positional
-        if self._is_variadic:
-            return [*values[:count], tuple(values[count:])]
-        raise TypeError(f"{self.__name__}() takes {count} positional argument{'s' if count != 1 else ''} but "
-                        f"{len(values)} were given; its parameters are {', '.join(self.arg_names)}")
-
-    def _missing(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> TypeError:
-        names = [p.name for p in self.params[len(args):]
-                 if p.name not in kwargs and not p.has_default and p.kind is not ParamKind.VARIADIC]
-        listed = ", ".join(map(repr, names))
-        stray = [name for name in kwargs if name not in self.arg_names and name not in NAMES]
-        hint = f"; {stray[0]!r}, which was given, is none of them{did_you_mean(stray[0], names)}" if stray else ""
-        return TypeError(f"{self.__name__}() missing {len(names)} required argument{'s' if len(names) != 1 else ''}: "
-                         f"{listed}; its parameters are {', '.join(self.arg_names)}{hint}")
-
-    # -- compiling --------------------------------------------------------------------------------------------------
-
-    def written_by(self, *args: Any, **kwargs: Any) -> tuple[frozenset[str], bool]:
-        """The parameters that a launch with these arguments may write through, and whether it may write elsewhere.
-
-        Elements of tuples are `name[0]`; dtypes stand for tensors.  Makes tile IR, and no machine code.
-        """
-        values, given = self.bind(args, kwargs)
-        split = self.specializer.split(values, mock=True)
-        names = self.slot_names(split)
-        written = self._entry(values, given, split, device_of(self.__name__, names, split.pointers)).written
-        return frozenset(names[slot] for slot in written.params), written.anything
-
-    def _compiled(self, values: Sequence[Any], given: Mapping[str, Any], split: Split, device: str,
-                  warmup: bool = False) -> CompiledKernel | None:
-        """The kernel for these arguments, from the cache or compiled now; None if a hook wants no compilation."""
-        entry = self._entry(values, given, split, device)
-        facts = facts_of(split.pointers, entry.written)
-        kernel = entry.kernels.get(facts)
-        if kernel is not None:
-            return kernel
-        if not HOOKS.watches_compilations:
-            return self._finished(entry, facts, values, split, device)
-        told = self._told(split, values, given, device, warmup)
-        if HOOKS.before_compiling(told):
-            return None
-        kernel = self._finished(entry, facts, values, split, device)
-        HOOKS.after_compiling(told)
-        return kernel
-
-    def _submitted(self, mode: AsyncCompileMode, values: Sequence[Any], given: Mapping[str, Any], split: Split,
-                   device: str) -> CompiledKernel | FutureKernel | None:
-        """The same in the executor of `mode`, unless the kernel is there already.  Nothing is locked meanwhile, so that
-        several specialisations are made at once; what is made twice is kept once."""
-        key = self._key(split, given, device)
-        known = self._entries.get(key)
-        if known is not None and not known.guards.hold():
-            known = None
-        kernel = known and known.kernels.get(facts_of(split.pointers, known.written))
-        if kernel:
-            return kernel
-        told = self._told(split, values, given, device, True)
-        if HOOKS.before_compiling(told):
-            return None
-        entries: list[Entry] = []
-
-        def make() -> CompiledKernel:
-            entry = known or self._new_entry(values, given, split, device)
-            entries.append(entry)
-            return self._made(entry, facts_of(split.pointers, entry.written), values, split, device)
-
-        def keep(made: CompiledKernel) -> None:
-            with self._lock:
-                entry = self._entries.get(key)
-                if entry is None or not entry.guards.hold():
-                    entry = self._entries[key] = entries[0]
-                entry.kernels.setdefault(made.facts, made)
-            HOOKS.after_compiling(told)
-
-        return mode.submit((self, key, tuple((p.low, p.high) for _, p in split.pointers)), make, keep)
-
-    def _told(self, split: Split, values: Sequence[Any], given: Mapping[str, Any], device: str,
-              warmup: bool) -> Mapping[str, Any]:
-        """What the hooks of the compiler are told of a compilation."""
-        key, options = self._key(split, given, device), self.options(given)
-        rules = self.specializer.rules
-        signature = {r.name: "constexpr" if a[0] == "=" else a.removesuffix("D") if isinstance(a, str) else a
-                     for r, a in zip(rules, split.atoms, strict=True)}
-        constants = {r.name: v for r, a, v in zip(rules, split.atoms, values, strict=True) if a[0] == "="}
-        chosen = {name: getattr(options, name) for name in ("num_warps", "num_ctas", "num_stages", "enable_fp_fusion")}
-        name = self._kernel_name(split, values)
-        shown = ", ".join(f"{n}: {t}" for n, t in signature.items())
-        return {"key": repr(key), "repr": f"{name}[{', '.join(f'{n}: {v}' for n, v in chosen.items())}]({shown})",
-                "fn": JitFunctionInfo(self.fn.__module__, self.__name__, self),
-                "compile": {"key": repr(key), "signature": signature, "constants": constants, **chosen},
-                "is_manual_warmup": warmup}
-
-    def _entry(self, values: Sequence[Any], given: Mapping[str, Any], split: Split, device: str) -> Entry:
-        """What is known of these arguments' key."""
-        key = self._key(split, given, device)
-        entry = self._entries.get(key)
-        if entry is None or not entry.guards.hold():
-            entry = self._found(key, values, given, split, device)
-        return entry
-
-    @staticmethod
-    def _key(split: Split, given: Mapping[str, Any], device: str) -> Any:
-        """What a launch is known by, the launch facts left out."""
-        overridden = knobs.overrides()
-        inspection = HOOKS.inspection()
-        return (split.atoms, _options_key(given) if given else (), _code_key(overridden) if overridden else (), device,
-                None if inspection is None else inspection.memory_key)
-
-    def _found(self, key: Any, values: Sequence[Any], given: Mapping[str, Any], split: Split, device: str) -> Entry:
-        with self._lock:
-            entry = self._entries.get(key)
-            if entry is not None and entry.guards.hold():
-                return entry
-            entry = self._entries[key] = self._new_entry(values, given, split, device)
-            return entry
-
-    def _new_entry(self, values: Sequence[Any], given: Mapping[str, Any], split: Split, device: str) -> Entry:
-        settings = self.settings()
-        signature = self.specializer.signature(split.atoms, values, False, False)
-        target = DEVICES.target(device, settings)
-        build = Build(self, signature, self.options(given), dependencies(self, values), target,
-                      DEVICES.store(settings), lambda: DEVICES.compiler_key(settings, target.name),
-                      reads=not settings["always_compile"], check=settings["verify"],
-                      inspection=HOOKS.inspection())
-        entry = Entry(build)
-        names = self.specializer.slot_names(split.atoms)
-        self.found_written.update(names[slot] for slot in entry.written.params)
-        return entry
-
-    def _finished(self, entry: Entry, facts: Facts, values: Sequence[Any], split: Split,
-                  device: str) -> CompiledKernel:
-        with self._lock:
-            if facts not in entry.kernels:
-                entry.kernels[facts] = self._made(entry, facts, values, split, device)
-            return entry.kernels[facts]
-
-    def _made(self, entry: Entry, facts: Facts, values: Sequence[Any], split: Split, device: str) -> CompiledKernel:
-        build = entry.build
-        code = build.code(*facts, dump=stage_writer(self.__name__, self.settings()))
-        with HOOKS.loading(code.name, code.binary):
-            return CompiledKernel(code, build.target, build.options, self.specializer, split.atoms, facts,
-                                  entry.written, self._kernel_name(split, values), device)
-
-    def _kernel_name(self, split: Split, values: Sequence[Any]) -> str:
-        if self._repr is None:
-            return self.__name__
-        constants = {rule.name: value for rule, atom, value in
-                     zip(self.specializer.rules, split.atoms, values, strict=True) if atom[0] == "="}
-        signature = self.specializer.signature(split.atoms, values, False, False)
-        return str(self._repr(Specialization(self.__name__, constants, signature)))
-
     # -- the eager engine --------------------------------------------------------------------------------------------
 
     def interprets(self) -> bool:
@@ -509,25 +296,9 @@ class JITFunction(DescribedFunction, KernelInterface):
     # -- what others ask ----------------------------------------------------------------------------------------------
 
     @computed
-    def specializer(self) -> Specializer:
-        return Specializer(self.__name__, self.params)
-
-    @computed
-    def arg_names(self) -> list[str]:
-        return [p.name for p in self.params]
-
-    @computed
     def signature(self) -> inspect.Signature:
         """The parameters as `inspect` describes them."""
         return inspect.signature(self.fn)
-
-    @computed
-    def _is_variadic(self) -> bool:
-        return any(p.kind is ParamKind.VARIADIC for p in self.params)
-
-    @computed
-    def _most_positional(self) -> int:
-        return sum(p.kind in (ParamKind.POSITIONAL, ParamKind.POSITIONAL_ONLY) for p in self.params)
 
     @property
     def src(self) -> str:
@@ -569,19 +340,6 @@ class JITFunction(DescribedFunction, KernelInterface):
         self.__dict__.update(state)
         self._prepare()
 
-    def settings(self) -> Mapping[str, Any]:
-        """The knobs that count for a launch now."""
-        return {**self._settings, **knobs.overrides()}
-
-    def options(self, given: Mapping[str, Any]) -> Options:
-        """The compiler's options for a launch with these option keywords."""
-        return make_options(self.__name__, given, self.debug, self.settings())
-
-    def slot_names(self, split: Split) -> list[str]:
-        """The parameter that each slot belongs to; elements of tuples are `name[0]`."""
-        return self.specializer.slot_names(split.atoms)
-
-
 def _bind_in_python(kernel: JITFunction, grid: Any) -> Callable[..., CompiledKernel | None]:
     """What `kernel[grid]` gives where no native launcher does, or not yet."""
     def launch(*args: Any, **kwargs: Any) -> CompiledKernel | None:
@@ -595,17 +353,6 @@ def _bind_in_python(kernel: JITFunction, grid: Any) -> Callable[..., CompiledKer
             raise
 
     return launch
-
-
-
-
-def _options_key(given: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple((name, *(typed(tuple(sorted(value.items()))) if isinstance(value, dict) else typed(value)))
-                 for name, value in given.items())
-
-
-def _code_key(overridden: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple((name, value) for name, value in sorted(overridden.items()) if knobs.TABLE[name].affects_code)
 
 
 @overload

@@ -31,7 +31,7 @@ from tilewright.runtime.launch import check_on_host, check_writable, facts_of
 from tilewright.targets.base import CodeObject
 from tilewright.targets.nvidia import NvidiaTarget
 from tilewright.targets.nvidia import ptx as machine
-from tilewright.targets.nvidia.driver.launch_code import blocks_along_x
+from tilewright.targets.nvidia.driver.launch_record import blocks_along_x
 from tilewright.targets.nvidia.ptx.buffers import byte_bounds
 from tilewright.targets.nvidia.tensor_maps import all_resolved
 

@@ -85,11 +85,12 @@ def aside(x, out, BM: tl.constexpr, BN: tl.constexpr):
 
 
 @triton.jit
-def twice(x, out, row, BM: tl.constexpr, BN: tl.constexpr):
+def twice(x, out, row, column, BM: tl.constexpr, BN: tl.constexpr, BACK: tl.constexpr):
     v = x.load([0, 0])
     out.store([row, 0], v)
-    out.store([0, row], v + 1)
-    x.store([0, 0], out.load([0, 0]))
+    out.store([0, column], v + 1)
+    if BACK:
+        x.store([0, 0], out.load([0, 0]))
 
 
 @triton.jit
@@ -229,17 +230,20 @@ def test_blocks_stored_at_any_place(corner, dtype):
     np.testing.assert_array_equal(out, wide[32:82, 64:144])
 
 
-@pytest.mark.parametrize("row", [-8, -3, 0, 3, 8])
-@pytest.mark.parametrize("seed", SEEDS)
-def test_stores_of_threads_and_of_the_hardware_in_order(row, seed):
+@pytest.mark.parametrize("row, column", [(-8, -8), (-3, 3), (0, 0), (0, -8), (8, -8), (-8, 8), (3, -3), (8, 8)])
+@pytest.mark.parametrize("back", [True, False])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_stores_of_threads_and_of_the_hardware_in_order(row, column, back, seed):
     """Which of them store is seen when it runs; each sees what the other did."""
     x, out = array(16, 64, seed=1), array(16, 64)
     want = np.zeros((16 + 32, 64 + 32), np.float32)
     want[16 + row:32 + row, 16:80] = x
-    want[16:32, 16 + row:80 + row] = x + 1
-    run(twice, (1,), (describe(x, [16, 64]), describe(out, [16, 64]), row), {"BM": 16, "BN": 64}, seed)
-    np.testing.assert_array_equal(x, want[16:32, 16:80])
-    np.testing.assert_array_equal(out, x)
+    want[16:32, 16 + column:80 + column] = x + 1
+    args = (describe(x, [16, 64]), describe(out, [16, 64]), row, column)
+    run(twice, (1,), args, {"BM": 16, "BN": 64, "BACK": back}, seed)
+    np.testing.assert_array_equal(out, want[16:32, 16:80])
+    if back:
+        np.testing.assert_array_equal(x, out)
 
 
 @pytest.mark.parametrize("kernel, step, threads", [(stepping, 32, False), (stepping, 16, True), (stepping, 48, True),

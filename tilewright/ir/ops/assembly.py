@@ -6,7 +6,7 @@ Two rows, for what has no effect but its results may be moved and left out, and 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from tilewright.diagnostics import NotOnThisTargetError
 from tilewright.ir.ops.rules import require
@@ -38,12 +38,16 @@ def _infer(types: Sequence[Type], attrs: Mapping[str, Any], regions: Sequence[Bl
     return tuple(make_type(shape, e) for e in attrs["results"])
 
 
-def _ref(call: Call) -> NoReturn:
+def _ref(call: Call) -> tuple[Any, ...]:
+    if call.attrs.get("nothing_elsewhere"):
+        return (call.machine.program_id(0) * 0,)
     raise NotOnThisTargetError(only_on_gpus(call.attrs["name"]), call.machine.location)
 
 
 _ATTRIBUTES = (Attribute("text", str), Attribute("constraints", str), Attribute("results", tuple),
-               Attribute("pack", int, 1, required=False), Attribute("name", str))
+               Attribute("pack", int, 1, required=False), Attribute("name", str),
+               # whether a target without the instruction does its work by doing nothing; no result is used then
+               Attribute("nothing_elsewhere", bool, False, required=False))
 for _name, _effects, _doc in (
         ("inline_asm", Effect.NONE, "the results of assembly on each `pack` elements; it has no other effect"),
         ("inline_asm_ordered", Effect.PRINTS, "the same, executed once and in order, since it may do more")):

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from tilewright.computed import computed
 from tilewright.ir.layout_rules import layout_of
 from tilewright.ir.node import Op
 from tilewright.ir.ops.attributes import Cache, Eviction
@@ -32,7 +33,7 @@ _LOADS = {Cache.CA: ".ca", Cache.CG: ".cg", Cache.CS: ".cs", Cache.CV: ".cv"}
 _STORES = {Cache.CG: ".cg", Cache.CS: ".cs", Cache.WB: ".wb", Cache.WT: ".wt"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Words:
     """How `count` elements of `element` travel: `number` words of type `word`, PTX type `kind`.
 
@@ -46,15 +47,15 @@ class Words:
     def bytes(self) -> int:
         return self.element.bytes * self.count
 
-    @property
+    @computed
     def word_bytes(self) -> int:
         return self.element.bytes if self.element.bytes == 8 else min(4, self.bytes)
 
-    @property
+    @computed
     def number(self) -> int:
         return self.bytes // self.word_bytes
 
-    @property
+    @computed
     def word(self) -> Type:
         if self.is_float:
             return convert.register_type(self.element)

@@ -9,7 +9,8 @@ import pytest
 
 from tilewright.runtime import knobs
 from tilewright.runtime.devices import DEVICES
-from tilewright.targets.nvidia.driver.launch_code import DRIVER_SYMBOLS, FILL, KEY, Record, blocks_along_x, text
+from tilewright.targets.nvidia.driver.launch_code import text
+from tilewright.targets.nvidia.driver.launch_record import DRIVER_SYMBOLS, FILL, KEY, Record, blocks_along_x
 
 P, I = ctypes.c_void_p, ctypes.c_uint32
 TYPES = {"cuCtxGetCurrent": (P,), "cuCtxPushCurrent_v2": (P,), "cuCtxPopCurrent_v2": (P,),

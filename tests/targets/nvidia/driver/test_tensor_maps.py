@@ -17,7 +17,7 @@ from tilewright.targets.base import LoadedKernel
 from tilewright.targets.nvidia.driver.cuda import CUDA
 from tilewright.targets.nvidia.driver.device import Device
 from tilewright.targets.nvidia.driver.kernel import CudaKernel
-from tilewright.targets.nvidia.driver.launch_code import Record
+from tilewright.targets.nvidia.driver.launch_record import Record
 from tilewright.targets.nvidia.driver.tensor_maps import TensorMaps
 
 MATRIX = {"base": 0, "element": "f16", "sizes": [["param", 1, 32], 64], "strides": [["param", 2, 32]],

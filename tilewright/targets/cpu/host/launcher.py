@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.locks import NO_FORK
+from tilewright.targets.cpu.host import torch_layout
 from tilewright.targets.cpu.host.elf import Image
 from tilewright.targets.cpu.host.library import (
     LAUNCHER_LEVEL,
@@ -94,8 +94,6 @@ class Launchers:
             return
         describe = _describer(torch)
         if describe:
-            with NO_FORK:
-                from tilewright.targets.cpu.host import torch_layout  # for programs with torch
             torch_layout.learn(torch, describe, self._types)
             self._types[Types.TENSOR // WORD] = id(torch.Tensor)
             self._types[Types.PARAMETER // WORD] = id(torch.nn.Parameter)

@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 
 from tilewright.computed import computed
 from tilewright.diagnostics import OutOfResources
+from tilewright.locks import NO_FORK
 from tilewright.targets.base import CodeObject, LoadedKernel, NativeCode
 from tilewright.targets.nvidia.driver.cuda import CUDA, CudaError
 from tilewright.targets.nvidia.driver.device import Device
 from tilewright.targets.nvidia.driver.functions import LIBRARY
-from tilewright.targets.nvidia.driver.launch_code import (
+from tilewright.targets.nvidia.driver.launch_record import (
     DRIVER_SYMBOLS,
     FILL,
     KEY,
@@ -26,7 +27,6 @@ from tilewright.targets.nvidia.driver.launch_code import (
     Record,
     blocks_along_x,
 )
-from tilewright.targets.nvidia.driver.launch_code import text as launch_text
 from tilewright.targets.nvidia.driver.status import Status, raise_failures
 from tilewright.targets.nvidia.driver.stream import current_stream, raw_stream_function
 from tilewright.targets.nvidia.driver.tensor_maps import Maps, TensorMaps
@@ -34,6 +34,12 @@ from tilewright.targets.nvidia.driver.tensor_maps import Maps, TensorMaps
 _FREE_SHARED = 48 << 10         # more dynamic shared memory has to be asked for: CUDA C++ Programming Guide, 7.2.3
 _MOST_ROWS = 65535              # of a grid's second and third dimension
 _NO_MAPS = Maps([], [])
+
+
+def _launch_text() -> str:
+    with NO_FORK:
+        from tilewright.targets.nvidia.driver.launch_code import text
+    return text()
 
 
 class Resources(NamedTuple):
@@ -105,7 +111,7 @@ class CudaKernel(LoadedKernel):
         library = ctypes.CDLL(LIBRARY)
         symbols = {name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in DRIVER_SYMBOLS}
         for offset, value in (
-                (Record.LAUNCH, native.load("launch", KEY, launch_text, symbols)),
+                (Record.LAUNCH, native.load("launch", KEY, _launch_text, symbols)),
                 (Record.FUNCTION, int(self.function)), (Record.CONTEXT, int(self.device.context)),
                 (Record.STREAM, 0 if stream is None else id(stream)), (Record.DEVICE, id(self._kept[1])),
                 (Record.PARAMS, self._params), (Record.THREADS, self.threads), (Record.SHARED, self.shared_bytes),

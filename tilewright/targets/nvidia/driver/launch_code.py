@@ -4,7 +4,7 @@
 (`_cuda_getCurrentRawStream`, 0.1 µs), points at the slots, and calls cuLaunchKernel.  Python's lock is held.
 A kernel that loops over programs (`BLOCKS`, how many of its blocks the GPU runs at once, is not 0) gets as many
 blocks along x as there are, at most one a program, and the number of programs as a parameter behind the slots.
-The record's words are `Record`; `frame` gets the driver's error code.
+The record's words are `launch_record.Record`; `frame` gets the driver's error code.
 Of a kernel with tensor maps, `Record.TABLE` has the slots of its last launch and then the addresses of the maps that
 belong to them; where the slots are others now, `Record.FILL` is called, which is Python's.
 Tests: tests/targets/nvidia/driver/test_launch_code.py.
@@ -12,15 +12,13 @@ Tests: tests/targets/nvidia/driver/test_launch_code.py.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 
 from tilewright.targets.llvm.isa import Isa
 from tilewright.targets.llvm.text import FunctionWriter, ModuleWriter
 from tilewright.targets.llvm.types import I1, I8, I32, I64, PTR, Type, Value, constant
+from tilewright.targets.nvidia.driver.launch_record import MOST_PARAMS, Record
 
-MOST_PARAMS = 64            # what a native launcher passes at most
-KEY = "cuda launch 2"       # changes with the text, which is stored under it
 NULL = constant(PTR, 0)
 _SYMBOLS: tuple[tuple[str, Type, tuple[Type, ...]], ...] = (
     ("cuCtxGetCurrent", I32, (PTR,)), ("cuCtxPushCurrent_v2", I32, (PTR,)), ("cuCtxPopCurrent_v2", I32, (PTR,)),
@@ -28,21 +26,6 @@ _SYMBOLS: tuple[tuple[str, Type, tuple[Type, ...]], ...] = (
     ("PyObject_Vectorcall", PTR, (PTR, PTR, I64, PTR)), ("PyLong_AsVoidPtr", PTR, (PTR,)),
     ("Py_DecRef", Type("void"), (PTR,)),
 )
-DRIVER_SYMBOLS = tuple(name for name, _, _ in _SYMBOLS if name.startswith("cu"))
-
-
-class Record:
-    """Offsets in a kernel's record.  `STREAM` is the address of torch's function or 0, `DEVICE` of its argument, `MAPS`
-    the number of tensor maps, `FILL` 0 without any."""
-
-    LAUNCH, FUNCTION, CONTEXT, STREAM, DEVICE, PARAMS, THREADS, SHARED, BLOCKS, TABLE, MAPS, FIRST_MAP, FILL = range(
-        0, 104, 8)
-    SIZE = 104
-
-
-# Fill the table for the slots at an address, for a launch on the grid x, y, z: 1; 0 if the launch is done, in another
-# way; -1 for an error, which is kept.
-FILL = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 
 
 def text() -> str:
@@ -155,13 +138,6 @@ def _blocks(f: FunctionWriter, record: Value, programs: Value, others: Value) ->
     least = f.select(f.icmp("ult", each, one), one, each)
     fewer = f.select(f.icmp("ult", least, programs), least, programs)
     return f.select(f.icmp("eq", at_once, constant(I64, 0)), programs, fewer)
-
-
-def blocks_along_x(at_once: int, grid: Sequence[int]) -> int:
-    """How many blocks along x run the programs of `grid`, if the GPU runs `at_once` blocks at the same time; 0 of
-    those: a block runs one program."""
-    x, y, z = grid
-    return min(x, max(1, at_once // max(1, y * z))) if at_once else x
 
 
 def _arguments(f: FunctionWriter, record: Value, slots: Value, programs: Value) -> Value:

@@ -16,20 +16,22 @@ from tilewright.layout.linear import LANE, TURN, WARP
 from tilewright.targets.llvm.text import FunctionWriter, ModuleWriter
 from tilewright.targets.llvm.types import I1, I32, I64, VOID, Type, Value, constant
 from tilewright.targets.nvidia.emit.instructions import INSTRUCTIONS
-from tilewright.targets.nvidia.emit.statements import CONSTRAINTS, assembly, result_type, statement_of
+from tilewright.targets.nvidia.emit.statements import CONSTRAINTS, assembly, literals_of, result_type, statement_of
 
 LANE_BITS = 5
 WARP_LANES = 1 << LANE_BITS
 ALL_LANES = -1
 
 
-@dataclass(frozen=True, slots=True)
 class Place:
     """Where something may be written later: its lines, and what marked instructions there."""
 
-    lines: list[str]
-    mark: str
-    number: int
+    __slots__ = ("lines", "mark", "number")
+
+    def __init__(self, mark: str, number: int) -> None:
+        self.lines: list[str] = []
+        self.mark = mark
+        self.number = number
 
 
 class Deferred(Value):
@@ -39,6 +41,8 @@ class Deferred(Value):
     `Code.rounded`): then they cost neither text nor LLVM's time.  The element that equality sees stands for the name.
     """
 
+    _code: Code
+    _place: Place
     _write: Callable[[], Value]
     _made: Value
 
@@ -46,7 +50,7 @@ class Deferred(Value):
     def of(cls, code: Code, t: Type, make: Callable[[], Value]) -> Deferred:
         place = code.here()
         value = cls(t, f"%deferred{place.number}")
-        value._write = lambda: code.made_at(place, make)
+        value._code, value._place, value._write = code, place, make
         return value
 
     @property
@@ -54,7 +58,8 @@ class Deferred(Value):
         try:
             return self._made.name
         except AttributeError:
-            self._made = self._write()
+            with self._code.at(self._place):
+                self._made = self._write()
             return self._made.name
 
     @property
@@ -111,7 +116,7 @@ class Code(FunctionWriter):
 
     def here(self) -> Place:
         """This place, for what is written later."""
-        place = Place([], self.mark, len(self._places))
+        place = Place(self.mark, len(self._places))
         name = f"; {place.number}"
         self._places[name] = place.lines
         self._lines.append(name)
@@ -120,11 +125,6 @@ class Code(FunctionWriter):
     def deferred(self, t: Type, make: Callable[[], Value]) -> Value:
         """What `make` writes straight code for: when its name is first asked for, where that can be."""
         return Deferred.of(self, t, make) if self.can_wait else make()
-
-    def made_at(self, place: Place, make: Callable[[], Value]) -> Value:
-        """What `make` writes, written to a place that is behind."""
-        with self.at(place):
-            return make()
 
     def text(self) -> str:
         self._stack_slots, self._lines = list(self._filled(self._stack_slots)), list(self._filled(self._lines))
@@ -187,13 +187,14 @@ class Code(FunctionWriter):
             self.module.declare(row.intrinsic, result, [v.type for v in inputs])
             value = self.call(row.intrinsic, result, inputs)
             return [value] if outputs else []
-        operands = [*inputs, *(() if guard is None else (guard,)), *initial]
+        literals = literals_of(initial)
+        operands = [*inputs, *(() if guard is None else (guard,)), *(() if literals else initial)]
         key = (name, *(t.element for t in outputs), "", *(v.type.element for v in inputs), guard is not None,
-               len(initial), *groups, *modifiers.values())
+               literals or len(initial), *groups, *modifiers.values())
         known = self._statements.get(key)
         if known is None:
             known = self._statements[key] = statement_of(row, outputs, [v.type for v in inputs], guard is not None,
-                                                       len(initial), groups, modifiers)
+                                                       literals or len(initial), groups, modifiers)
         return self._called(known, outputs, operands)
 
     def statement(self, text: str, outputs: Sequence[Type], inputs: Sequence[Value], convergent: bool) -> list[Value]:

@@ -6,9 +6,10 @@ and behind them.  Tests: tests/targets/nvidia/.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping, Sequence
 
-from tilewright.targets.llvm.types import VOID, Type
+from tilewright.targets.llvm.types import VOID, Type, Value, float_value, integer_value
 from tilewright.targets.nvidia.emit.instructions import Instruction
 
 CONSTRAINTS = {"i1": "b", "i16": "h", "half": "h", "i32": "r", "float": "f", "i64": "l", "ptr": "l", "double": "d"}
@@ -21,9 +22,27 @@ def result_type(outputs: Sequence[Type]) -> Type:
     return Type("{ " + ", ".join(map(str, outputs)) + " }")
 
 
-def statement_of(row: Instruction, outputs: Sequence[Type], inputs: Sequence[Type], guarded: bool, initial: int,
-                 groups: Sequence[int], modifiers: Mapping[str, str]) -> tuple[str, str]:
-    """An instruction as a call, but for its operands."""
+def literals_of(initial: Sequence[Value]) -> tuple[str, ...]:
+    """Instructions, but for their results, that set results to these constants; none where one is not known to PTX."""
+    found = []
+    for value in initial:
+        number = integer_value(value) if value.is_constant else None
+        real = float_value(value) if value.is_constant and value.type.is_float else None
+        if real is not None:
+            number = int.from_bytes(struct.pack("<f" if value.type.bits == 32 else "<d", real), "little")
+        if number is None:
+            return ()
+        found.append(f"mov.b{value.type.bits} {{}}, {number};")
+    return tuple(found)
+
+
+def statement_of(row: Instruction, outputs: Sequence[Type], inputs: Sequence[Type], guarded: bool,
+                 initial: int | Sequence[str], groups: Sequence[int],
+                 modifiers: Mapping[str, str]) -> tuple[str, str]:
+    """An instruction as a call, but for its operands.
+
+    `initial` are the instructions of `literals_of`, which cost LLVM nothing, or how many values come as operands.
+    """
     assert row.text is not None
     names = [f"${k}" for k in range(len(outputs) + len(inputs) + 1)]
     out, given = names[:len(outputs)], names[len(outputs):]
@@ -36,7 +55,11 @@ def statement_of(row: Instruction, outputs: Sequence[Type], inputs: Sequence[Typ
     if guarded:
         text = f"@{given[len(inputs)]} {text}"
         constraints.append(CONSTRAINTS["i1"])
-    constraints += map(str, range(initial))
+    if isinstance(initial, int):
+        constraints += map(str, range(initial))
+    else:       # which are set before the operands are read
+        text = " ".join((*(line.format(o) for line, o in zip(initial, out, strict=True)), text))
+        constraints[:len(out)] = [f"=&{c[1:]}" for c in constraints[:len(out)]]
     return assembly(text, constraints, outputs, row.pure, row.convergent)
 
 

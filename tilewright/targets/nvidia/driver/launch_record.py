@@ -1,0 +1,35 @@
+"""What a native launch on a GPU (`launch_code`) and Python share: a kernel's record, and how many blocks run programs.
+
+Apart from the code's text, since a process that finds that in the disk cache does without what writes it (2 ms).
+Tests: tests/targets/nvidia/driver/test_launch_code.py.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+
+MOST_PARAMS = 64            # what a native launcher passes at most
+KEY = "cuda launch 2"       # changes with the text, which is stored under it
+DRIVER_SYMBOLS = ("cuCtxGetCurrent", "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2", "cuLaunchKernel")
+
+
+class Record:
+    """Offsets in a kernel's record.  `STREAM` is the address of torch's function or 0, `DEVICE` of its argument, `MAPS`
+    the number of tensor maps, `FILL` 0 without any."""
+
+    LAUNCH, FUNCTION, CONTEXT, STREAM, DEVICE, PARAMS, THREADS, SHARED, BLOCKS, TABLE, MAPS, FIRST_MAP, FILL = range(
+        0, 104, 8)
+    SIZE = 104
+
+
+# Fill the table for the slots at an address, for a launch on the grid x, y, z: 1; 0 if the launch is done, in another
+# way; -1 for an error, which is kept.
+FILL = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+
+
+def blocks_along_x(at_once: int, grid: Sequence[int]) -> int:
+    """How many blocks along x run the programs of `grid`, if the GPU runs `at_once` blocks at the same time; 0 of
+    those: a block runs one program."""
+    x, y, z = grid
+    return min(x, max(1, at_once // max(1, y * z))) if at_once else x
