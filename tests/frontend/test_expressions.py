@@ -119,6 +119,43 @@ def test_short_circuits_of_compile_time_operands_return_the_operand():
     assert results(kernel) == [1.0]
 
 
+def test_compile_time_operands_decide_behind_run_time_ones_too():
+    """Kernels say `if pid == 0 and HAS_BIAS:` of a bias that is None without it."""
+    def kernel(out, n, nothing: tl.constexpr, ON: tl.constexpr, COUNT: tl.constexpr):
+        v = 1
+        if n == 3 and not ON:
+            v += tl.load(nothing)
+        if n == 3 and nothing and undefined_name:  # noqa: F821
+            v += undefined_name  # noqa: F821
+        if n == 3 and COUNT and ON:
+            v += 2
+        if n and "text":
+            v += 4
+        if n == 4 or not COUNT:
+            v += 8
+        if not (n == 4 or ON):
+            v += undefined_name  # noqa: F821
+        tl.store(out, v)
+
+    assert results(kernel, n=("i32", 3), nothing=None, ON=True, COUNT=2) == [7.0]
+    assert results(kernel, n=("i32", 4), nothing=None, ON=True, COUNT=2) == [13.0]
+
+
+def test_a_loop_that_a_compile_time_operand_leaves_out():
+    def kernel(out, n, ON: tl.constexpr):
+        k = n
+        while k < 9 and ON:
+            k += 1
+        while (j := k + 1) > 0 and not ON:
+            k += undefined_name if ON else 5  # noqa: F821
+            if k > 20:
+                break
+        tl.store(out, k + j)
+
+    assert results(kernel, n=("i32", 3), ON=True) == [19.0]
+    assert results(kernel, n=("i32", 3), ON=False) == [42.0]
+
+
 @differs("`and` and `or` do not touch memory in vain", topic="Control flow",
          peer="Both sides are evaluated, unless a compile-time value decides.",
          ours="A side that loads, stores or may fail is evaluated only if the other does not decide.")

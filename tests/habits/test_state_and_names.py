@@ -36,6 +36,7 @@ IMPORTS_LATE: Mapping[str, str] = {
     "tilewright/targets/cpu/host/linux.py": "only kernels that are launched more than once get a native launcher",
     "tilewright/targets/llvm/machine.py": "a kernel from the disk cache needs no compile child",
     "tilewright/targets/llvm/cubin.py": "few compile children run ptxas, and their start is part of a compilation",
+    "tilewright/targets/nvidia/driver/kernel.py": "what writes the launch's code, which mostly is on disk",
     "tilewright/targets/nvidia/target.py": "a kernel from the disk cache is loaded without what generates code",
     "tilewright/testing/report.py": "pandas and matplotlib are extras, needed by those who ask for a plot",
 }

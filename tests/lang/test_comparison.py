@@ -90,7 +90,9 @@ class TestLogical:
         assert evaluate(lambda b, x, y: x.logical_or(y), x, y).tolist() == [0, 1, 1, 1]
         assert "element by element" in trace(lambda b, x: semantic.logical(b, "And", x, x), "int1[4]").warnings[0]
         assert trace(lambda b, x: semantic.logical(b, "And", x, x), "int1").warnings == []
-        assert trace(lambda b, x: semantic.logical(b, "Or", x, True), "int1").names == ["constant", "or"]
+        for decides, leaves in ((("Or", True), ("Or", 0)), (("And", None), ("And", "text"))):
+            assert trace(lambda b, x, d=decides: semantic.logical(b, d[0], x, d[1]), "int1").result == decides[1]
+            assert trace(lambda b, x, k=leaves: semantic.logical(b, k[0], x, k[1]) is x, "int32").result is True
 
     def test_links_of_a_chain_are_no_and_of_the_user(self):
         done = trace(lambda b, x: semantic.chain(b, x > 1, x < 5), "int32[4]")

@@ -1,9 +1,9 @@
 """Expressions: from syntax to language values.
 
 Operands are evaluated in Python's order; then the place is set and the meaning is asked (`language.semantic`).
-Compile-time operands decide `and`, `or`, conditional expressions and chained comparisons at once: what is not reached
-is not compiled.  At run time both sides of `and`/`or` are evaluated, except that a side which touches memory or
-calls a function is put under an `if` when the other is a scalar.
+Compile-time operands decide `and`, `or`, conditional expressions and chained comparisons at once, those of `and` and
+`or` also behind run-time ones: what is not reached is not compiled.  At run time both sides of `and`/`or` are
+evaluated, except that a side which touches memory or calls a function is put under an `if` when the other is a scalar.
 Tests: tests/frontend/test_expressions.py.
 """
 
@@ -136,7 +136,7 @@ class Expressions(Branches):
         flag = semantic.truth(self.builder, left)
         evaluated = Side(ops, variables)
         with self.builder.resume(evaluated.ops):
-            right = semantic.logical(self.builder, name, right, constexpr(name == "And"))
+            right = from_python(semantic.one_side(self.builder, name, right))
         skipped = Side([], self.locals.copy())
         decided = constexpr(name == "Or")
         kept = self.kept_names(node)

@@ -242,7 +242,7 @@ class Loops(CarriedValues):
         heads = [c.inside for c in carried]
         ops, tested, _, flag = self.traced(lambda: self._condition(node), self.entered(carried, self.locals))
         if flag is False:
-            self.builder.replay(ops)
+            self._condition(node)       # of what the variables are, in the place of what they would be in the loop
             return
         passed = [tested.values[c.name] for c in carried]
         carried = [Carried(c.name, c.before, fresh(c.inside, c.name), c.origin) for c in carried]

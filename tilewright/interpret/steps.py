@@ -162,7 +162,7 @@ class Steps:
     @step
     def logical(self, operator: str, left: Decision, right: Any) -> Any:
         if left.is_lazy:
-            return semantic.logical(self.builder, operator, right, constexpr(operator == "And"))
+            return semantic.one_side(self.builder, operator, right)
         return right if is_static(left.value) else semantic.logical(self.builder, operator, left.value, right)
 
     @step

@@ -46,16 +46,27 @@ def compare(builder: Builder, operator: str, lhs: Any, rhs: Any) -> tensor:
 
 
 def logical(builder: Builder, operator: str, lhs: Any, rhs: Any) -> Any:
-    """`and` / `or` of evaluated operands; a compile-time one short-circuits and is returned as Python would."""
+    """`and` / `or` of evaluated operands.
+
+    A compile-time one that decides is the result, also behind a run-time one; one that does not leaves the other.
+    """
     name = "and" if operator == "And" else "or"
     left, right = unwrap(lhs), unwrap(rhs)
-    if not isinstance(left, tensor):
-        decides = bool(left) != (name == "and")
-        return lhs if decides else rhs
+    for known, x, other in ((left, lhs, rhs), (right, rhs, lhs)):
+        if not isinstance(known, tensor):
+            decides = bool(known) != (name == "and")
+            return x if decides else other
     if shape(left) or (isinstance(right, tensor) and shape(right)):
         builder.warn(f"`{name}` on tiles works element by element and evaluates both sides; write "
                      f"`{'&' if name == 'and' else '|'}` to say so")
     return _on_bools(builder, name, left, right)
+
+
+def one_side(builder: Builder, operator: str, x: Any) -> Any:
+    """The value of an `and` or `or` whose other side, at run time, does not decide: a run-time one must be int1."""
+    if isinstance(unwrap(x), tensor):
+        return need_bool(builder, unwrap(x), "and" if operator == "And" else "or")
+    return logical(builder, operator, x, operator == "And")
 
 
 def chain(builder: Builder, before: Any, link: Any) -> Any:

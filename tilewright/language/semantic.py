@@ -108,6 +108,7 @@ def _is_same(left: Any, right: Any) -> bool:
 
 
 logical = comparison.logical
+one_side = comparison.one_side
 chain = comparison.chain
 truth = comparison.truth
 

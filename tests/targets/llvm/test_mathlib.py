@@ -13,8 +13,10 @@ import pytest
 from tests.targets.llvm.harness import MACHINES, compile_map, library_calls, run_map
 from tilewright.ir.ops import TABLE
 from tilewright.targets.llvm import mathlib
+from tilewright.targets.llvm.isa import Isa
 from tilewright.targets.llvm.mathlib import truncate
-from tilewright.targets.llvm.types import DOUBLE, FLOAT
+from tilewright.targets.llvm.text import ModuleWriter
+from tilewright.targets.llvm.types import DOUBLE, FLOAT, Type
 
 machines = pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
 NAMES = sorted(mathlib.FUNCTIONS)
@@ -196,3 +198,17 @@ def test_functions_of_two(machine, name, dtype):
     assert np.array_equal(scalar, got[:999], equal_nan=True)
     compiled = compile_map(lambda f, a, b: mathlib.emit(f, name, a, b), [t, t], t, machine, 8)
     assert [c for c in library_calls(compiled) if "tilewright" not in c] == []
+
+
+@pytest.mark.parametrize("name,most", [("exp", 6), ("exp2", 3)])
+def test_powers_of_two_are_picked_out_of_a_register(name, most):
+    """On AVX-512 f32 has one permutation and a short polynomial, for every lane count."""
+    isa = Isa(fma=True, half=True, avx512=True, round=True)
+    for lanes, registers in ((0, 1), (4, 1), (16, 1), (32, 2)):
+        module = ModuleWriter(isa)
+        f = module.function("k", [("x", Type("float", lanes))])
+        mathlib.emit(f, name, f.params[0])
+        f.ret()
+        calls = [line for line in module.text().splitlines() if "= call" in line]
+        assert sum("permvar" in line for line in calls) == sum("scalef" in line for line in calls) == registers
+        assert sum("llvm.fma" in line for line in calls) == most * registers

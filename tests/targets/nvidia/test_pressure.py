@@ -143,3 +143,13 @@ def test_code_is_assembled_again_only_where_it_can_have_more_registers(registers
     x = np.zeros(8, np.float32)
     target.compile(tile_ir(scale, x, x, 8, N=128 * warps), Options(num_warps=warps))
     assert compiler.asked == times
+
+
+@pytest.mark.parametrize("programs, times", [((2, 1), 1), ((4, 2, 1), 2), ((4, 3, 1), 3)])
+def test_fewer_programs_that_leave_a_thread_no_more_registers_are_not_tried(programs, times, monkeypatch):
+    """Four warps can have 255 registers with two programs as with one."""
+    compiler = Spills(120)
+    target = NvidiaTarget(90, compiler)
+    monkeypatch.setattr(NvidiaTarget, "assembler", Assembler("library"))
+    target._made(f'"nvvm.minctasm"="{programs[0]}"', programs, "kernel", Options(num_warps=4))
+    assert compiler.asked == times

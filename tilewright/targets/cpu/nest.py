@@ -227,65 +227,81 @@ def _head(nest: Nest, split: Split, index: Sequence[Lane]) -> Value | None:
 
 
 def _split(nest: Nest, split: Split, index: list[Lane], body: Body) -> None:
-    """The vector dimension, a power of two, in parts.  What is hoisted out of a part stays within its branch."""
-    code, size, width, axis = nest.kernel.code, nest.shape[nest.axis], nest.width, nest.axis
-    unroll = nest.unroll if size > nest.unroll * width else 1       # a row that is split is seldom a full one
-    head = _head(nest, split, index)
-    begin = constant(I64, 0) if head is None else head
+    """The vector dimension, a power of two, in parts."""
+    _Parts(nest, split, index, body).emit()
 
-    def place(base: Value, offset: int, step: int) -> Lane:
-        return moving(base, offset, step if head is None else 1, size, width)
 
-    def over(start: Value, stop: Value, count: int, facts: Facts) -> None:
+class _Parts:
+    """The parts of a split row.  What is hoisted out of one stays within its branch."""
+
+    def __init__(self, nest: Nest, split: Split, index: list[Lane], body: Body) -> None:
+        self.nest, self.split, self.index, self.body = nest, split, index, body
+        self.code, self.size, self.width = nest.kernel.code, nest.shape[nest.axis], nest.width
+        self.unroll = nest.unroll if self.size > nest.unroll * self.width else 1    # one that is split is seldom full
+        head = _head(nest, split, index)
+        self.head = head
+        self.begin = constant(I64, 0) if head is None else head
+        self.left = self.code.fold("sub", split.limit, self.begin)
+        self.edge = self.code.fold("add", self.begin, down_to(self.code, self.left, self.width))
+
+    def emit(self) -> None:
+        code, split, width = self.code, self.split, constant(I64, self.width)
+        self._share()
+        if self.head is not None:
+            head = self.head
+            code.branch(code.icmp("ne", head, constant(I64, 0)), lambda: self._before(head))
+        code.branch(code.icmp("sge", split.limit, width), self._whole)
+        code.branch(code.icmp("slt", self.edge, split.limit), self._last)
+        if split.rest:
+            after = down_to(code, code.fold("add", split.limit, constant(I64, self.width - 1)), self.width)
+            code.branch(code.icmp("slt", after, constant(I64, self.size)), lambda: self._behind(after))
+
+    def _run(self, place: Lane, facts: Facts | None) -> None:
+        self.index[self.nest.axis] = place
+        self.body(self.nest.evaluator(self.width, facts), tuple(self.index))
+
+    def _place(self, base: Value, offset: int, step: int) -> Lane:
+        return moving(base, offset, step if self.head is None else 1, self.size, self.width)
+
+    def _over(self, start: Value, stop: Value, count: int, facts: Facts) -> None:
+        """A loop over `count` vectors at once."""
+        step = count * self.width
+
         def run(i: Value, _: tuple[Value, ...]) -> tuple[Value, ...]:
-            def part(u: int) -> None:
-                index[axis] = place(i, u * width, count * width)
-                body(nest.evaluator(width, facts), tuple(index))
-
-            code.interleaved(partial(part, u) for u in range(count))
+            self.code.interleaved(
+                partial(self._run, self._place(i, u * self.width, step), facts) for u in range(count))
             return ()
 
-        with nest.vectors_of(count * width):
-            code.loop(start, stop, constant(I64, count * width), run)
+        with self.nest.vectors_of(step):
+            self.code.loop(start, stop, constant(I64, step), run)
 
-    def before() -> tuple[Value, ...]:
-        assert head is not None
-        index[axis] = fixed(0, width)
-        with nest.apart(), nest.vectors_of(1):
-            e = nest.evaluator(width, split.inside)
+    def _share(self) -> None:
+        """What all parts need is computed once, before the first one."""
+        with self.nest.apart(), self.code.trial() as i:
+            self._run(self._place(i, 0, self.width), self.split.inside)
+
+    def _before(self, head: Value) -> tuple[Value, ...]:
+        """The head: whole vectors can be read there, but not all of their lanes are to be written."""
+        with self.nest.apart(), self.nest.vectors_of(1):
+            e = self.nest.evaluator(self.width, self.split.inside)
             e.gate = e.lanes_below(head)
-            body(e, tuple(index))
+            self._run(fixed(0, self.width), self.split.inside)
         return ()
 
-    def whole() -> tuple[Value, ...]:
-        first = code.fold("add", begin, down_to(code, left, unroll * width))
-        with nest.apart():
-            over(begin, first, unroll, split.inside)
-            if unroll > 1:
-                over(first, edge, 1, split.inside)
+    def _whole(self) -> tuple[Value, ...]:
+        first = self.code.fold("add", self.begin, down_to(self.code, self.left, self.unroll * self.width))
+        with self.nest.apart():
+            self._over(self.begin, first, self.unroll, self.split.inside)
+            if self.unroll > 1:
+                self._over(first, self.edge, 1, self.split.inside)
         return ()
 
-    def last() -> tuple[Value, ...]:
-        index[axis] = place(edge, 0, width)
-        with nest.apart(), nest.vectors_of(1):
-            body(nest.evaluator(width), tuple(index))
+    def _last(self) -> tuple[Value, ...]:
+        with self.nest.apart(), self.nest.vectors_of(1):
+            self._run(self._place(self.edge, 0, self.width), None)
         return ()
 
-    with nest.apart(), code.trial() as i:       # what all parts need is computed once, before the first one
-        index[axis] = place(i, 0, width)
-        body(nest.evaluator(width, split.inside), tuple(index))
-    if head is not None:
-        code.branch(code.icmp("ne", head, constant(I64, 0)), before)
-    left = code.fold("sub", split.limit, begin)
-    edge = code.fold("add", begin, down_to(code, left, width))
-    code.branch(code.icmp("sge", split.limit, constant(I64, width)), whole)
-    code.branch(code.icmp("slt", edge, split.limit), last)
-    if split.rest:
-        after = down_to(code, code.fold("add", split.limit, constant(I64, width - 1)), width)
-
-        def behind() -> tuple[Value, ...]:
-            with nest.apart():
-                over(after, constant(I64, size), 1, split.outside)
-            return ()
-
-        code.branch(code.icmp("slt", after, constant(I64, size)), behind)
+    def _behind(self, after: Value) -> tuple[Value, ...]:
+        with self.nest.apart():
+            self._over(after, constant(I64, self.size), 1, self.split.outside)
+        return ()

@@ -21,10 +21,10 @@ from tilewright.targets.llvm.types import I64 as LLVM_I64
 from tilewright.targets.llvm.types import Type, constant, integer_value, zero
 from tilewright.targets.llvm.types import Value as LlvmValue
 
-# vector bits: (rows, vectors of columns) of the block in registers.  Measured on AVX-512: 8x2 97-98 % of the peak,
-# with 8 or more independent accumulators needed; AVX2 has 16 registers, where 8x2 spills.  Instructions that sum
-# groups take longer, and 4x4 has more accumulators for each left element that is read.
-_BLOCKS = {512: (8, 2), 256: (6, 2), 128: (8, 2)}
+# vector bits: (rows, vectors of columns) of the block in registers.  4x4 reads 8 values for 16 multiplications, 8x2 10:
+# as fast on Zen 5, 1.04 to 1.09 times as fast on Emerald Rapids (512^3 and 1024^3, 2026-11-30); 12x2, 14x2 and 6x4 are
+# not faster.  8 or more independent accumulators are needed; AVX2 has 16 registers, where 8x2 spills.
+_BLOCKS = {512: (4, 4), 256: (6, 2), 128: (8, 2)}
 _GROUPED_BLOCK = (4, 4)
 # Steps of the depth in one iteration.  Four let the processor look further ahead (8 % where the left operand comes from
 # the second cache; measured on a Xeon, 2026-11-30).

@@ -2,7 +2,7 @@
 
 Four tiles of sums stay in registers over the whole depth, two by two where the matrix allows it, so that each operand's
 tile that is loaded is used twice.  Rows are outside.  A round is so deep that the nearest cache holds its left operand
-for two rows of tiles, for all columns; right tiles pass by it (that takes 0.84 to 0.90 of the time; Emerald Rapids,
+for two rows of tiles, for all columns; right tiles pass by it (that takes 0.84 to 0.93 of the time; Emerald Rapids,
 2026-11-30).  The operands lie in memory as for `product`; a right tile has a row of 16 groups for
 each group of the depth.
 Before: three matrices; the registers are configured as `tile_registers` says.  After: total += a @ b.

@@ -68,9 +68,9 @@ def _room(registers: int, num_warps: int, least: int) -> int:
     return min(max(1, _FILE // (limit * 32 * num_warps)), _MOST_PROGRAMS)
 
 
-def most_registers(num_warps: int) -> int:
-    """What a thread can have if its program is alone on an SM."""
-    return min(_FILE // (32 * num_warps), _MOST)
+def most_registers(num_warps: int, programs: int = 1) -> int:
+    """What a thread can have if an SM has room for `programs`."""
+    return min(_FILE // (32 * num_warps * programs) // _GRANULE * _GRANULE, _MOST)
 
 
 def _busy(module: Module) -> int:

@@ -235,10 +235,12 @@ class NvidiaTarget(Target):
         cubin, log, tool = made
         report = report_of(cubin, log.decode())
         held_short = report.spill_bytes and report.registers < most_registers(options.num_warps)
-        if held_short and len(programs) > 1:    # registers matter more than programs on the SM
-            freer = with_programs(text, programs[1])
+        limits = [most_registers(options.num_warps, n) for n in programs]
+        more = next((k for k, limit in enumerate(limits) if limit > limits[0]), 0)
+        if held_short and more:     # registers matter more than programs on the SM
+            freer = with_programs(text, programs[more])
             if freer != text:
-                return self._made(freer, programs[1:], name, options)
+                return self._made(freer, programs[more:], name, options)
         return cubin, ptx.decode(), {
             "binary": "cubin", "registers": report.registers, "spill_bytes": report.spill_bytes,
             "local_bytes": report.stack_bytes,
