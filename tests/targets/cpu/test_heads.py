@@ -87,6 +87,19 @@ def test_large_launches(n, by):
     np.testing.assert_array_equal(o, 2 * x + 1)
 
 
+@pytest.mark.parametrize("shift", [1, 2, 3, 63])
+@pytest.mark.parametrize("n", [1000, 1001])
+def test_elements_that_lie_across_lines(n, shift):
+    """Arrays may begin at any byte: no vector of such rows begins at a line, so none bypasses the caches."""
+    count = LEAST_BYTES // 4096 + 3
+    raw = np.zeros(4 * count * n + 256, np.uint8)
+    start = -raw.ctypes.data % 64 + shift
+    x, o = np.arange(count * n, dtype=np.float32), raw[start:start + 4 * count * n].view(np.float32)
+    run_cpu(rows(size=1024), (count,), [x, o, n])
+    np.testing.assert_array_equal(o, 2 * x + 1)
+    assert not raw[:start].any() and not raw[start + o.nbytes:].any()
+
+
 def test_it_is_in_use():
     if target().machine.isa.avx512:
         assert generated(rows()).metadata["nontemporal"]

@@ -46,7 +46,8 @@ class Streaming:
     def condition(self, op: Op, facts: Facts, by_heads: Value | None = None) -> Value | None:
         """When the store `op`, whose lanes are all on where `facts` hold, is to stream; None: never.
 
-        Where `by_heads` holds its vectors begin at lines, wherever the rows do.
+        Where `by_heads` holds its vectors begin at lines, wherever the rows do, if elements lie at multiples of their
+        size, which arrays need not.
         """
         pointer = op.operands[0]
         shape, element = shape_of(pointer.type), element_of(op.operands[1].type)
@@ -62,10 +63,16 @@ class Streaming:
         total = constant(I64, math.prod(shape) * element.bytes)
         for axis in range(3):
             total = code.fold("mul", total, self.kernel.context_word(axis, I64))
-        aligned = code.icmp("eq", code.op("and", self._misplaced(op, facts), constant(I64, LINE - 1)), constant(I64, 0))
+        misplaced = self._misplaced(op, facts)
+        aligned = self._is_multiple(misplaced, LINE)
         if by_heads is not None:
-            aligned = code.op("or", aligned, by_heads)
+            lines_hold_elements = self._is_multiple(misplaced, element.bytes)       # else no vector begins at a line
+            aligned = code.op("or", aligned, code.op("and", by_heads, lines_hold_elements))
         return code.op("and", code.icmp("sge", total, constant(I64, LEAST_BYTES)), aligned)
+
+    def _is_multiple(self, number: Value, of: int) -> Value:
+        """Whether `of`, a power of two, divides `number` (i1)."""
+        return self.code.icmp("eq", self.code.op("and", number, constant(I64, of - 1)), constant(I64, 0))
 
     def _is_wanted(self, op: Op) -> bool:
         """Whether what `op` writes may be used again before long."""
