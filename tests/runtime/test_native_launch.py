@@ -22,7 +22,7 @@ from tilewright.runtime.grid import ANSWERED
 from tilewright.runtime.jit import JITFunction
 from tilewright.runtime.native_launch import MOST_SPECS
 from tilewright.targets.cpu.host.choice import best_kind
-from tilewright.targets.cpu.host.records import Launcher
+from tilewright.targets.cpu.host.records import WORD, Launcher, Spec
 
 torch = pytest.importorskip("torch")
 pytestmark = [
@@ -557,6 +557,35 @@ def test_more_specialisations_than_the_table_holds(slow):
     del slow[:]
     kernel[(1,)](o, many[-1])
     assert not slow
+
+
+def chained(native):
+    """The addresses of the specialisations that native code looks through."""
+    found, at = [], native._state[Launcher.SPECS // WORD]
+    while at:
+        found.append(at)
+        at = ctypes.c_int64.from_address(at + Spec.NEXT).value
+    return found
+
+
+@pytest.mark.parametrize("again", [True, False], ids=["replaced", "displaced"])
+def test_what_is_chained_is_alive(affine, monkeypatch, again):
+    """Other threads launch at any time, also while a specialisation goes."""
+    x, o = np.ones(4, np.float32), np.zeros(4, np.float32)
+    warm(affine, x, o, 2, 4, BLOCK=4)
+    native = affine._native
+    learned, = native._specs.values()
+    gone = []
+    weakref.finalize(learned, lambda at: gone.append(at in chained(native)), ctypes.addressof(learned.record))
+    del learned
+    if again:
+        monkeypatch.setitem(globals(), "OFFSET", tl.constexpr(4))
+        warm(affine, x, o, 2, 4, BLOCK=4)
+        assert (o == 6).all()
+    else:
+        for constant in range(MOST_SPECS):
+            warm(affine, x, o, 2, 4, BLOCK=8, num_stages=constant + 1)
+    assert gone == [False]
 
 
 def test_assertions_and_interrupts_are_raised():
