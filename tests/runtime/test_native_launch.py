@@ -350,6 +350,65 @@ def test_a_grid_function_that_returns_no_grid_is_called_once(affine, returned, e
     assert len(calls) == 5
 
 
+@pytest.mark.parametrize("reads", [True, False])
+def test_what_a_grid_function_changes_counts_for_its_launch(affine, reads):
+    """As in Python, where the grid is asked for before the kernel is looked up."""
+    names, numbers = affine.__globals__, [OFFSET, tl.constexpr(10)]
+    x, o, launches = torch.ones(4), torch.zeros(4), []
+
+    def grid(meta):
+        names["OFFSET"] = numbers[launches[-1] % 2]
+        return meta["n"] if reads else dict(meta)["n"],
+
+    try:
+        for launch in range(12):
+            launches.append(launch // 4)
+            names["OFFSET"] = OFFSET
+            affine[grid](x, o, 2, 4, BLOCK=1)
+            assert o.tolist() == [2 + numbers[launches[-1] % 2].value] * 4
+    finally:
+        names["OFFSET"] = OFFSET
+
+
+def test_a_grid_function_may_displace_what_its_launch_found(slow):
+    @fresh
+    def kernel(o, C: tl.constexpr):
+        tl.store(o, C)
+
+    o, other, launched = np.zeros(1, np.int32), np.zeros(1, np.int32), []
+
+    def grid(meta):
+        if meta["C"] == 0 and launched:
+            for c in range(1, MOST_SPECS + 2):
+                warm(kernel, other, c)
+        return (1,)
+
+    warm(kernel, o, 0, grid=grid)
+    launched.append(1)
+    o[0] = 7
+    kernel[grid](o, 0)
+    assert o[0] == 0 and other[0] == MOST_SPECS + 1
+
+
+def test_a_hook_that_a_grid_function_sets_hears_of_its_launch(affine):
+    x, o, told = torch.ones(2), torch.zeros(2), []
+    hooks = []
+
+    def grid(meta):
+        for hook in hooks:
+            knobs.runtime.launch_enter_hook.add(hook)
+        return (1,)
+
+    warm(affine, x, o, 2, 2, BLOCK=2, grid=grid)
+    hooks.append(lambda metadata: told.append(metadata.get()["name"]))
+    try:
+        affine[grid](x, o, 2, 2, BLOCK=2)
+    finally:
+        for hook in hooks:
+            knobs.runtime.launch_enter_hook.remove(hook)
+    assert told == ["affine_source"]
+
+
 def test_a_list_is_read_at_every_launch(affine, slow):
     x, o, grid = torch.ones(4), torch.zeros(4), [1]
     warm(affine, x, o, 2, 4, BLOCK=2, grid=grid)
