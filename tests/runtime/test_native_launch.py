@@ -22,7 +22,7 @@ from tilewright.runtime.grid import ANSWERED
 from tilewright.runtime.jit import JITFunction
 from tilewright.runtime.native_launch import MOST_SPECS
 from tilewright.targets.cpu.host.choice import best_kind
-from tilewright.targets.cpu.host.records import Launcher
+from tilewright.targets.cpu.host.records import WORD, Launcher, Spec
 
 torch = pytest.importorskip("torch")
 pytestmark = [
@@ -350,6 +350,65 @@ def test_a_grid_function_that_returns_no_grid_is_called_once(affine, returned, e
     assert len(calls) == 5
 
 
+@pytest.mark.parametrize("reads", [True, False])
+def test_what_a_grid_function_changes_counts_for_its_launch(affine, reads):
+    """As in Python, where the grid is asked for before the kernel is looked up."""
+    names, numbers = affine.__globals__, [OFFSET, tl.constexpr(10)]
+    x, o, launches = torch.ones(4), torch.zeros(4), []
+
+    def grid(meta):
+        names["OFFSET"] = numbers[launches[-1] % 2]
+        return meta["n"] if reads else dict(meta)["n"],
+
+    try:
+        for launch in range(12):
+            launches.append(launch // 4)
+            names["OFFSET"] = OFFSET
+            affine[grid](x, o, 2, 4, BLOCK=1)
+            assert o.tolist() == [2 + numbers[launches[-1] % 2].value] * 4
+    finally:
+        names["OFFSET"] = OFFSET
+
+
+def test_a_grid_function_may_displace_what_its_launch_found(slow):
+    @fresh
+    def kernel(o, C: tl.constexpr):
+        tl.store(o, C)
+
+    o, other, launched = np.zeros(1, np.int32), np.zeros(1, np.int32), []
+
+    def grid(meta):
+        if meta["C"] == 0 and launched:
+            for c in range(1, MOST_SPECS + 2):
+                warm(kernel, other, c)
+        return (1,)
+
+    warm(kernel, o, 0, grid=grid)
+    launched.append(1)
+    o[0] = 7
+    kernel[grid](o, 0)
+    assert o[0] == 0 and other[0] == MOST_SPECS + 1
+
+
+def test_a_hook_that_a_grid_function_sets_hears_of_its_launch(affine):
+    x, o, told = torch.ones(2), torch.zeros(2), []
+    hooks = []
+
+    def grid(meta):
+        for hook in hooks:
+            knobs.runtime.launch_enter_hook.add(hook)
+        return (1,)
+
+    warm(affine, x, o, 2, 2, BLOCK=2, grid=grid)
+    hooks.append(lambda metadata: told.append(metadata.get()["name"]))
+    try:
+        affine[grid](x, o, 2, 2, BLOCK=2)
+    finally:
+        for hook in hooks:
+            knobs.runtime.launch_enter_hook.remove(hook)
+    assert told == ["affine_source"]
+
+
 def test_a_list_is_read_at_every_launch(affine, slow):
     x, o, grid = torch.ones(4), torch.zeros(4), [1]
     warm(affine, x, o, 2, 4, BLOCK=2, grid=grid)
@@ -557,6 +616,35 @@ def test_more_specialisations_than_the_table_holds(slow):
     del slow[:]
     kernel[(1,)](o, many[-1])
     assert not slow
+
+
+def chained(native):
+    """The addresses of the specialisations that native code looks through."""
+    found, at = [], native._state[Launcher.SPECS // WORD]
+    while at:
+        found.append(at)
+        at = ctypes.c_int64.from_address(at + Spec.NEXT).value
+    return found
+
+
+@pytest.mark.parametrize("again", [True, False], ids=["replaced", "displaced"])
+def test_what_is_chained_is_alive(affine, monkeypatch, again):
+    """Other threads launch at any time, also while a specialisation goes."""
+    x, o = np.ones(4, np.float32), np.zeros(4, np.float32)
+    warm(affine, x, o, 2, 4, BLOCK=4)
+    native = affine._native
+    learned, = native._specs.values()
+    gone = []
+    weakref.finalize(learned, lambda at: gone.append(at in chained(native)), ctypes.addressof(learned.record))
+    del learned
+    if again:
+        monkeypatch.setitem(globals(), "OFFSET", tl.constexpr(4))
+        warm(affine, x, o, 2, 4, BLOCK=4)
+        assert (o == 6).all()
+    else:
+        for constant in range(MOST_SPECS):
+            warm(affine, x, o, 2, 4, BLOCK=8, num_stages=constant + 1)
+    assert gone == [False]
 
 
 def test_assertions_and_interrupts_are_raised():

@@ -23,6 +23,7 @@ from tilewright.runtime import dlpack
 CPU = "cpu"
 MOCK = "mock"           # the device of tensors without data: any
 HIGHEST = 2**63 - 1     # the end of memory, where an object does not tell its extent
+LOWEST = 2**16          # what lies lower is nobody's memory; targets.cpu.host.launcher_tensors says the same
 
 
 class Pointer(NamedTuple):
@@ -128,12 +129,13 @@ def torch_reader() -> Reader:
             raise TypeError("its negative bit is set (it is a view of numbers with the other sign, as .imag of a "
                             "conjugate is), which a kernel would not see; pass tensor.resolve_neg()")
         if tensor.is_contiguous():
-            high = address + tensor.numel() * size
-            if not address and high:        # a fake tensor of torch's tracers
-                raise TypeError(f"a {type(tensor).__name__} has no data; launch with real tensors")
-            return _made(Pointer, (element, address, address, high, True, device, None))
-        low, high = extent(address, tensor.shape, [s * size for s in tensor.stride()], size)
-        return Pointer(element, address, low, high, True, device)
+            low, high = address, address + tensor.numel() * size
+        else:
+            low, high = extent(address, tensor.shape, [s * size for s in tensor.stride()], size)
+        if address < LOWEST and low != high:
+            raise TypeError(f"a {type(tensor).__name__} has no data (a tracer made it, or its storage was freed by "
+                            "resize_); launch with real tensors")
+        return _made(Pointer, (element, address, low, high, True, device, None))
 
     return read
 

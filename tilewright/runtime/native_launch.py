@@ -147,11 +147,12 @@ class NativeLauncher:
         learned = self._specs.get(bytes(index))
         if learned is None or learned.entry is not entry:
             learned = self._new_spec(content, entry, atoms, constants)
-            self._specs.pop(bytes(index), None)
+            gone = [self._specs.pop(bytes(index), None)]
             self._specs[bytes(index)] = learned
             while len(self._specs) > MOST_SPECS:
-                del self._specs[next(iter(self._specs))]
+                gone.append(self._specs.pop(next(iter(self._specs))))
             self._link()
+            del gone        # not before: other threads launch meanwhile, and what is chained has to be there
         learned.keeps.append(compiled)
         compiled.make_launchable(self._launchers)
         pair = Spec.KERNELS // WORD + 2 * (facts.disjoint + 2 * facts.wide)

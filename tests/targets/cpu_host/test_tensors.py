@@ -8,11 +8,12 @@ import pytest
 
 import tilewright as triton
 import tilewright.language as tl
+from tilewright.runtime.arguments import LOWEST
 from tilewright.runtime.devices import DEVICES
 from tilewright.runtime.jit import JITFunction
 from tilewright.targets.cpu.host import launcher, torch_layout
 from tilewright.targets.cpu.host.choice import best_kind
-from tilewright.targets.cpu.host.launcher_tensors import NUMPY_TYPES, element_word
+from tilewright.targets.cpu.host.launcher_tensors import LOWEST_ADDRESS, NUMPY_TYPES, element_word
 from tilewright.targets.cpu.host.records import WORD, Types
 
 torch = pytest.importorskip("torch")
@@ -60,9 +61,10 @@ def describe():
 
 
 @pytest.fixture
-def types(doubled):
-    """The words of this process's launchers; they are put back."""
+def types(doubled, monkeypatch):
+    """The words of this process's launchers; nothing else changes them, and they are put back."""
     warm(doubled, torch.ones(2), torch.ones(2), 2, 2)
+    monkeypatch.setattr(torch_layout, "learn", lambda *_: False)
     launchers = DEVICES.cpu(doubled.settings()).launchers()
     before = list(launchers._types)
     yield launchers._types
@@ -133,7 +135,8 @@ def negatives():
             "parameter": torch.nn.Parameter(torch._neg_view(torch.ones(4)))}
 
 
-WAYS = {"keys": {}, "dlpack": {Types.PLAIN: -1, Types.INFERRED: -1}, "asked": {Types.TENSOR_AT: 0}}
+WAYS = {"keys": {}, "dlpack": {Types.PLAIN: -1, Types.INFERRED: -1},
+        "no functions": {Types.PLAIN: -1, Types.INFERRED: -1, Types.GET_DTYPE: 0}, "asked": {Types.TENSOR_AT: 0}}
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
@@ -165,7 +168,74 @@ def test_tensors_of_all_dtypes_are_read_natively(doubled, types, slow, name, way
         warm(doubled, kept, o, 4, 4)
         slow.clear()
         doubled[(1,)](kept, o, 4, 4)
-        assert not slow and o.tolist() == [2.0] * 4
+        assert o.tolist() == [2.0] * 4
+        in_doubt = way in (WAYS["no functions"], WAYS["asked"]) and name in ("int8", "uint8")   # or int1, see below
+        assert len(slow) == in_doubt
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize("name", ["int1", "int4", "int7", "uint1", "uint4", "uint7"])
+def test_integers_of_fewer_bits_are_not_taken_for_bytes(doubled, types, name, way):
+    """They are one to DLPack."""
+    if not hasattr(torch, name):
+        pytest.skip("of a later torch")
+    for offset, word in way.items():
+        types[offset // WORD] = word
+    numbers, o = torch.arange(16, dtype=torch.uint8), torch.zeros(4)
+    byte = torch.int8 if name[0] == "i" else torch.uint8
+    narrow = numbers.view(getattr(torch, name))
+    if name == "int1":          # like the language's own
+        warm(doubled, narrow, o, 4, 4)
+        assert o.tolist() == [0, 2, 2, 2]
+    warm(doubled, numbers.view(byte), o, 4, 4)
+    doubled[(1,)](numbers.view(byte), o, 4, 4)
+    assert o.tolist() == [0, 2, 4, 6]
+    if name == "int1":
+        doubled[(1,)](narrow, o, 4, 4)
+        assert o.tolist() == [0, 2, 2, 2]
+    else:
+        with pytest.raises(TypeError, match=f"{name} cannot be loaded"):
+            doubled[(1,)](narrow, o, 4, 4)
+
+
+def freed(tensor):
+    tensor.untyped_storage().resize_(0)
+    return tensor
+
+
+WITHOUT_MEMORY = {
+    "freed": lambda: freed(torch.ones(4)), "freed view": lambda: freed(torch.ones(9)[5:]),
+    "freed and strided": lambda: freed(torch.ones(4, 2).t()), "functional": lambda: torch._to_functional_tensor(
+        torch.ones(4)), "zero": lambda: torch._efficientzerotensor(4)}
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize("make", WITHOUT_MEMORY.values(), ids=WITHOUT_MEMORY)
+def test_elements_without_memory_are_not_launched_with(doubled, types, make, way):
+    for offset, word in way.items():
+        types[offset // WORD] = word
+    x, o = torch.ones(4), torch.zeros(4)
+    warm(doubled, x, o, 4, 4)
+    warm(doubled, torch.ones(9)[5:], o, 4, 4)
+    for args in ((make(), o, 4, 4), (x, make(), 4, 4), (make(), o, 0, 4)):
+        with pytest.raises(TypeError, match="has no data"):
+            doubled[(1,)](*args)
+        with pytest.raises(TypeError, match="has no data"):
+            triton.jit(doubled_source)[(1,)](*args)
+
+
+def test_empty_tensors_need_no_memory(doubled, types, slow):
+    o = torch.zeros(4)
+    warm(doubled, torch.ones(4), o, 0, 4)
+    slow.clear()
+    for empty in (torch.ones(0), torch.ones(3, 0), torch.ones(0, 3)[:, 1:]):
+        assert empty.data_ptr() == 0
+        doubled[(1,)](empty, o, 0, 4)
+    assert not slow
+
+
+def test_the_lowest_address_is_one_number():
+    assert LOWEST_ADDRESS == LOWEST
 
 
 def test_what_is_no_ordinary_tensor_gets_its_error(doubled, types):

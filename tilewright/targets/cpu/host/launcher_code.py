@@ -3,7 +3,7 @@
 `bind` makes the object that `kernel[grid]` gives; calling it runs `call`: find how the arguments are passed (a shape),
 read their values (`launcher_values`), find the specialisation with that key, look whether everything that its code
 read is still the same object, derive the launch facts from the bytes that the arguments reach, evaluate the grid
-(`launcher_grids`), and launch.
+(`launcher_grids`), look again if that was a function's doing, and launch.
 The code is the same for all kernels; what differs is in tables (`records.Launcher`), which Python fills when the slow
 way has succeeded.  Whatever the tables do not know, and every error in the arguments, goes the slow way:
 `SLOW(kernel, grid, key address or 0, *args, **kwargs)`, a Python function, whose result is the launch's; with
@@ -47,6 +47,7 @@ class LauncherCode:
         self._find_spec()
         self._hold()
         self._facts()
+        self._choose()
         GridCode(module, self.values)
         self._slow()
         self._run_spec()
@@ -213,6 +214,29 @@ class LauncherCode:
         n.count(0, tensors, one)
         n.end(n.either(n.read(disjoint), n.get(reaches, Reaches.WIDE)))
 
+    def _choose(self) -> None:
+        """Which kernel these values get now: 1 with its record and object at `chosen`, else the launch has to go the
+        slow way: 0 if that may teach this key, -1 if not."""
+        n = self.module.function("choose", [("state", PTR), ("shape", PTR), ("tensors", I64), ("key", PTR),
+                                            ("reaches", PTR), ("chosen", PTR)], I64)
+        state, shape, tensors, key, reaches, chosen = n.params
+        current = n.f.alloca(PTR, align=8)
+        n.call("PyContextVar_Get", n.get(state, Launcher.VARIABLE, PTR), constant(PTR, 0), current)
+        overrides = n.get(current, 0, PTR)
+        n.when(n.f.not_(self._is_null(n, overrides)), lambda: n.call("Py_DecRef", overrides))
+        n.when(n.is_("ne", overrides, n.get(state, Launcher.NOTHING, PTR)), lambda: n.leave(-1))
+        spec = n.call("find_spec", state, shape, key)
+        n.when(self._is_null(n, spec), lambda: n.leave(0))
+        n.when(n.f.not_(n.call("hold", spec)), lambda: n.leave(0))
+        facts = n.call("facts", spec, tensors, reaches)
+        n.when(n.is_("slt", facts, 0), lambda: n.leave(-1))
+        pair = n.at(n.at(spec, Spec.KERNELS), n.mul(facts, 16))
+        record = n.get(pair, 0, PTR)
+        n.when(self._is_null(n, record), lambda: n.leave(0))
+        n.put(chosen, 0, record)
+        n.put(chosen, 8, n.get(pair, 8, PTR))
+        n.end(1)
+
     # -- the call
 
     def _slow(self) -> None:
@@ -282,38 +306,43 @@ class LauncherCode:
         n.when(self._is_null(n, shape), slowly)
         tensors = n.call("read_values", state, shape, args, tables.key, tables.slots, tables.reaches)
         n.when(n.is_("slt", tensors, 0), slowly)
-        current = n.f.alloca(PTR, align=8)
-        n.call("PyContextVar_Get", n.get(state, Launcher.VARIABLE, PTR), constant(PTR, 0), current)
-        overrides = n.get(current, 0, PTR)
-        n.when(n.f.not_(self._is_null(n, overrides)), lambda: n.call("Py_DecRef", overrides))
-        n.when(n.is_("ne", overrides, n.get(state, Launcher.NOTHING, PTR)), slowly)
         key = n.as_int(tables.key)
-        spec = n.call("find_spec", state, shape, tables.key)
-        n.when(self._is_null(n, spec), lambda: slowly(key))
-        n.when(n.f.not_(n.call("hold", spec)), lambda: slowly(key))
-        facts = n.call("facts", spec, tensors, tables.reaches)
-        n.when(n.is_("slt", facts, 0), slowly)
-        pair = n.at(n.at(spec, Spec.KERNELS), n.mul(facts, 16))
-        record, compiled = n.get(pair, 0, PTR), n.get(pair, 8, PTR)
-        n.when(self._is_null(n, record), lambda: slowly(key))
-        n.call("Py_IncRef", compiled)       # it must outlive the launch, whatever Python code does from here on
+        chosen = n.f.alloca(PTR, 2)
+
+        def choose() -> Value:
+            return n.call("choose", state, shape, tensors, tables.key, tables.reaches, chosen)
+
+        found = choose()
+        n.when(n.is_("slt", found, 0), slowly)
+        n.when(n.is_("eq", found, 0), lambda: slowly(key))
 
         def work_out_grid() -> None:
             returned = n.f.alloca(PTR, align=8)
             known = n.call("grid_of", state, shape, args, bound, tables.key, returned)
+            n.when(n.is_("slt", known, 0), lambda: n.leave(0))
+            answer = n.get(returned, 0, PTR)
 
-            def without_grid() -> None:
-                n.call("Py_DecRef", compiled)
-                n.when(n.is_("slt", known, 0), lambda: n.leave(0))
-                answer = n.get(returned, 0, PTR)
-                n.when(self._is_null(n, answer), slowly)
-                result = n.call("slow", bound, answer, args, positional, names, Launcher.ANSWERED)
+            def not_asked() -> None:
+                n.when(n.is_("eq", known, 0), slowly)
+
+            def asked() -> None:
+                # The function may have bound other objects to names that the kernel reads, set a hook or a knob, or
+                # have made other launches, for which what was chosen had to go.
+                still = n.is_("eq", choose(), 1)
+
+                def answered() -> None:
+                    result = n.call("slow", bound, answer, args, positional, names, Launcher.ANSWERED)
+                    n.call("Py_DecRef", answer)
+                    n.leave(result)
+
+                n.when(n.f.not_(n.both(still, n.is_("eq", known, 1))), answered)
                 n.call("Py_DecRef", answer)
-                n.leave(result)
 
-            n.when(n.is_("sle", known, 0), without_grid)
+            n.when(self._is_null(n, answer), not_asked, asked)
 
         n.when(n.is_("eq", n.get(bound, Bound.KNOWN), 0), work_out_grid)
+        record, compiled = n.get(chosen, 0, PTR), n.get(chosen, 8, PTR)
+        n.call("Py_IncRef", compiled)       # it must outlive the launch, whatever Python code does from here on
         n.end(n.call("run_spec", state, record, compiled, tables.slots, n.at(bound, Bound.SIZES)))
 
     # -- bound launchers

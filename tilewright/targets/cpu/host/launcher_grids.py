@@ -225,8 +225,8 @@ class GridCode:
     def _grid_of(self) -> None:
         """Find the sizes of a grid, which may be a function of the arguments by name.
 
-        1, 0 if the launch has to go the slow way, -1 with a Python error.  With 0, `returned` is what the grid function
-        gave, a reference of the caller's, or null if it has not been called.
+        1, 0 if the launch has to go the slow way, -1 with a Python error.  With 1 or 0, `returned` is what the grid
+        function gave, a reference of the caller's, or null if it has not been called.
         """
         n = self.module.function("grid_of", [("state", PTR), ("shape", PTR), ("args", PTR), ("bound", PTR),
                                              ("key", PTR), ("returned", PTR)], I64)
@@ -255,10 +255,5 @@ class GridCode:
         answer = n.call("asked", state, shape, args, key, grid, n.read(reads))
         n.when(self._is_null(n, answer), lambda: n.leave(-1))
 
-        def pass_on() -> None:
-            n.put(returned, 0, answer)
-            n.leave(0)
-
-        n.when(n.is_("eq", n.call("sizes_of", answer, sizes), 0), pass_on)
-        n.call("Py_DecRef", answer)
-        n.end(1)
+        n.put(returned, 0, answer)
+        n.end(n.call("sizes_of", answer, sizes))

@@ -6,6 +6,8 @@ torch's stable C interface (`aoti_torch/c/shim.h`), each of which takes two nano
 exchange API, whose function takes fifty, since it asks for Python's lock and counts references.  Where the tensor
 stands in its Python object and the keys stand in it is no public matter: `torch_layout` finds the places and says 0
 where it is not sure of them.  Then all tensors go through DLPack, and each is asked for its negative bit.
+DLPack's words are not one to one: torch calls `int1` to `int7` eight bits there, as they take a byte.  So only tensors
+of dtypes that kernels can load are read here, and where torch's number of a dtype is not known, none with these words.
 Tests: tests/runtime/test_native_launch.py, tests/targets/cpu_host/test_tensors.py.
 """
 
@@ -16,6 +18,8 @@ from tilewright.targets.cpu.host.records import Array, Reaches, Rule, Tag, Types
 from tilewright.targets.llvm.types import I8, I32, I64, PTR, VOID, Value, constant
 
 WIDE_ELEMENTS = 2**30       # runtime.launch says the same
+# Below is nobody's memory (Linux's vm.mmap_min_addr, Windows's first 64 KiB); runtime.arguments says the same.
+LOWEST_ADDRESS = 2**16
 _DL_CPU, _DL_CUDA = 1, 2       # DLDeviceType
 # Offsets in dlpack.h's DLTensor.
 _DL_DEVICE, _DL_NDIM, _DL_DTYPE, _DL_SHAPE, _DL_STRIDES, _DL_OFFSET, _DL_SIZE = 8, 16, 20, 24, 32, 40, 48
@@ -48,6 +52,7 @@ class TensorCode:
         self._reach()
         self._tensor_key()
         self._describe_ordinary()
+        self._element_of()
         self._asked_negative()
         self._read_torch()
         self._read_array()
@@ -125,6 +130,16 @@ class TensorCode:
         n.put(tensor, _DL_OFFSET, 0)
         n.end(n.widen(n.is_("ne", element, 0), I32))
 
+    def _element_of(self) -> None:
+        """DLPack's word for the elements of the tensor whose handle is given; 0 if kernels cannot load them."""
+        n = self.module.function("element_of", [("handle", PTR), ("types", PTR)], I32)
+        handle, types = n.params
+        number = n.f.alloca(I32, align=8)
+        failed = n.call_pointer(n.get(types, Types.GET_DTYPE, PTR), I32, handle, number)
+        kind = n.widen(n.get(number, 0, I32))
+        n.when(n.either(n.is_("ne", failed, 0), n.is_("uge", kind, Types.MOST_ELEMENTS)), lambda: n.leave(0))
+        n.end(n.get(n.item(types, kind, I32), Types.ELEMENTS, I32))
+
     def _asked_negative(self) -> None:
         """Whether a tensor has the negative bit, or does not say that it has not."""
         n = self.module.function("asked_negative", [("thing", PTR), ("types", PTR)], I32)
@@ -143,23 +158,29 @@ class TensorCode:
 
     def _read_torch(self) -> None:
         """A torch tensor; 3, or 0 if it has to go the slow way, as one has whose memory holds the numbers with the
-        other sign (`is_neg`)."""
+        other sign (`is_neg`), or that has elements but no memory: a tracer's, or one whose storage was freed."""
         n = self.module.function("read_torch", [("thing", PTR), ("types", PTR), ("rule", I64), ("key", PTR),
                                                 ("slot", PTR), ("reaches", PTR), ("number", I64)], I64, inline=True)
         thing, types, rule, key, slot, reaches, number = n.params
         tensor = n.f.alloca(I64, _DL_SIZE // 8, align=8)
         is_described, device = n.variable(0, I32), n.variable(0)
+        knows_dtypes = n.both(*(n.is_("ne", n.get(types, at), 0) for at in (Types.GET_DTYPE, Types.TENSOR_AT)))
 
         def by_keys() -> None:
             handle = n.at(thing, n.get(types, Types.TENSOR_AT))
             keys = n.get(n.at(n.get(handle, 0, PTR), n.get(types, Types.KEYS_AT)))
             ordinary = n.either(*(n.is_("eq", keys, n.get(types, known)) for known in (Types.PLAIN, Types.INFERRED)))
 
+            def read_here() -> None:
+                n.when(n.is_("eq", n.call("describe_ordinary", handle, types, tensor), 0), lambda: n.leave(0))
+                n.write(is_described, 1)
+
             def ask_for_sign() -> None:
                 n.when(n.is_("ne", n.both(keys, n.get(types, Types.NEGATIVE)), 0), lambda: n.leave(0))
+                n.when(knows_dtypes, lambda: n.when(n.is_("eq", n.call("element_of", handle, types), 0),
+                                                    lambda: n.leave(0)))
 
-            n.when(ordinary, lambda: n.write(is_described, n.call("describe_ordinary", handle, types, tensor)),
-                   ask_for_sign)
+            n.when(ordinary, read_here, ask_for_sign)
 
         def ask_tensor() -> None:
             n.when(n.is_("ne", n.call("asked_negative", thing, types), 0), lambda: n.leave(0))
@@ -172,10 +193,15 @@ class TensorCode:
             exchange = n.get(types, Types.DESCRIBE, PTR)
             n.when(n.is_("ne", n.call_pointer(exchange, I32, thing, tensor), 0), refuse)
             n.when(n.is_("ne", n.get(tensor, _DL_DEVICE, I32), _DL_CPU), elsewhere)
+            is_byte = n.is_("ule", n.sub(n.both(n.widen(n.get(tensor, _DL_DTYPE, I32)), 0xffff), 0x0800), 1)
+            n.when(n.both(is_byte, n.f.not_(knows_dtypes)), lambda: n.leave(0))
 
         def elsewhere() -> None:
             n.when(n.is_("ne", n.get(tensor, _DL_DEVICE, I32), _DL_CUDA), lambda: n.leave(0))
             n.write(device, n.get(tensor, _DL_DEVICE))       # type and number are one word
+
+        def high() -> Value:
+            return n.get(n.at(reaches, n.mul(number, Reaches.PAIR)), Reaches.PAIRS + 8)
 
         n.when(n.is_("ne", n.get(types, Types.TENSOR_AT), 0), by_keys, ask_tensor)
         n.when(n.is_("eq", n.read(is_described), 0), describe)
@@ -185,6 +211,7 @@ class TensorCode:
         n.call("tensor_key", address, element, n.read(device), rule, key, slot)
         n.call("reach", address, n.widen(n.get(tensor, _DL_NDIM, I32)), n.get(tensor, _DL_SHAPE, PTR),
                n.get(tensor, _DL_STRIDES, PTR), size, size, reaches, number)
+        n.when(n.is_("ult", address, LOWEST_ADDRESS), lambda: n.when(n.is_("ne", high(), address), lambda: n.leave(0)))
         n.end(3)
 
     # -- NumPy
