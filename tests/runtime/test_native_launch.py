@@ -861,3 +861,24 @@ def test_what_a_signals_handler_raises_stays_as_it_is():
         thread.join()
     finally:
         signal.signal(signal.SIGUSR1, before)
+
+
+def test_finalisers_of_the_same_garbage_launch_still():
+    """Python may finalise the tables first; at its end all of a program is such garbage."""
+    x, o, seen = np.ones(4, np.float32), np.zeros(4, np.float32), []
+
+    class Last:
+        def __del__(self):
+            for grid in ((2,), (2,), lambda meta: (meta["n"],), lambda meta: (dict(meta)["n"],)):
+                o[:] = 0
+                self.kernel[grid](x, o, 2, 4, BLOCK=2)
+                seen.append(o.tolist())
+
+    for _ in range(20):     # in whatever order
+        kernel, last = fresh(affine_source), Last()
+        for grid in ((2,), lambda meta: (meta["n"],), lambda meta: (dict(meta)["n"],)):
+            warm(kernel, x, o, 2, 4, BLOCK=2, grid=grid)
+        kernel.last, last.kernel = last, kernel
+        del kernel, last
+        gc.collect()
+    assert seen == [[5] * 4] * 80

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tilewright.imported import imported
 from tilewright.interpret.memory import Extent
 from tilewright.language.types import dtype as language_dtype
 from tilewright.runtime import dlpack
@@ -268,7 +269,7 @@ class Readers:
             return reader
 
     def _choose(self, value: Any) -> Reader | None:
-        torch = sys.modules.get("torch")
+        torch = imported("torch")
         if torch is not None and isinstance(value, torch.Tensor):
             return self._torch
         masked = sys.modules.get("numpy.ma")        # np.ma would import it, which takes 15 ms

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
+
+from tilewright.imported import imported
 
 CACHE_BYTES = 64 << 20      # on the CPU; beyond the last-level cache of common machines
 _ESTIMATES = 5
@@ -93,7 +94,7 @@ def _times_of_graphs(torch: Any, fn: Callable[[], Any], rep: float, grads: Seque
 
 def _torch_with_cuda() -> Any:
     """torch, if the user has loaded it and it works with CUDA already; nothing is initialised here."""
-    torch = sys.modules.get("torch")
+    torch = imported("torch")
     return torch if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized() else None
 
 

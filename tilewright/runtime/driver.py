@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -18,6 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tilewright.computed import computed
+from tilewright.imported import imported
 from tilewright.locks import NO_FORK
 from tilewright.runtime.bench import CACHE_BYTES, do_bench
 
@@ -95,7 +95,7 @@ class CpuDriver:
 
     def get_empty_cache_for_benchmark(self) -> Any:
         """Memory larger than the caches, to be overwritten between timed runs: of torch, where it is loaded."""
-        torch = sys.modules.get("torch")
+        torch = imported("torch")
         return np.zeros(CACHE_BYTES, np.uint8) if torch is None else torch.zeros(CACHE_BYTES, dtype=torch.uint8)
 
     def clear_cache(self, cache: Any) -> None:
@@ -123,7 +123,7 @@ class CudaDriver:
     @classmethod
     def is_active(cls) -> bool:
         """Whether this process can use a GPU: torch says so where it is loaded, else NVIDIA's driver."""
-        torch = sys.modules.get("torch")
+        torch = imported("torch")
         if torch is not None:
             return bool(torch.cuda.is_available() and torch.version.cuda)
         with NO_FORK:
@@ -142,7 +142,7 @@ class CudaDriver:
         return importlib.import_module("torch").cuda
 
     def get_current_device(self) -> int:
-        torch = sys.modules.get("torch")
+        torch = imported("torch")
         return 0 if torch is None else int(torch.cuda.current_device())
 
     def set_current_device(self, device: int) -> None:

@@ -34,7 +34,8 @@ class GraphLauncher(Protocol):
 def in_torch_graph() -> bool:
     """Whether Dynamo reads this (it takes the answer of torch as true); never true when Python runs it."""
     torch = MODULES["torch"] if "torch" in MODULES else None      # noqa: SIM401 - Dynamo reads this form
-    return torch is not None and bool(torch.compiler.is_dynamo_compiling())
+    # Another thread may import torch just now.
+    return torch is not None and hasattr(torch, "compiler") and bool(torch.compiler.is_dynamo_compiling())
 
 
 def graph_test() -> Callable[[], bool]:

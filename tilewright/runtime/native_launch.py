@@ -81,17 +81,24 @@ class NativeLauncher:
         self.bind = launchers.bind(ctypes.addressof(self._state))
 
     def __del__(self) -> None:
-        spare = self._state[Launcher.FREE // WORD]      # a bound launcher's memory, kept for the next
+        # Of the words in memory too: another finaliser of the same garbage may launch the kernel after this one.
+        spare = self._taken(self._state, Launcher.FREE)     # a bound launcher's memory, kept for the next
         if spare:
             grid = ctypes.c_void_p.from_address(spare + Bound.GRID).value
-            if grid:
-                ctypes.pythonapi.Py_DecRef(ctypes.c_void_p(grid))
             ctypes.pythonapi.PyObject_Free(ctypes.c_void_p(spare))
             ctypes.pythonapi.Py_DecRef(ctypes.py_object(self._launchers.bound_type))
+            if grid:
+                ctypes.pythonapi.Py_DecRef(ctypes.c_void_p(grid))
         for record, word in ((self._state, Launcher.META), *((r, GridReads.META) for r, _ in self._grids.values())):
-            meta = record[word // WORD]
+            meta = self._taken(record, word)
             if meta:
                 ctypes.pythonapi.Py_DecRef(ctypes.c_void_p(meta))
+
+    @staticmethod
+    def _taken(record: Words, word: int) -> int:
+        """The reference that stands in a word, which has it no longer."""
+        reference, record[word // WORD] = record[word // WORD], 0
+        return reference
 
     def pause(self, paused: bool) -> None:
         """Leave every launch to Python, or end that: native code launches only where no knob is overridden."""

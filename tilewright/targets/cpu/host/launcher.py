@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.imported import imported
 from tilewright.targets.cpu.host import torch_layout
 from tilewright.targets.cpu.host.elf import Image
 from tilewright.targets.cpu.host.library import (
@@ -89,7 +90,7 @@ class Launchers:
 
     def learn_torch(self) -> None:
         """Read torch's tensors natively from now on, if the program has imported torch and it offers the interface."""
-        torch = sys.modules.get("torch")
+        torch = imported("torch")
         if torch is None or self._types[Types.TENSOR_AT // WORD]:
             return
         describe = _describer(torch)

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import sys
 import weakref
 from collections.abc import Callable
 from typing import Any
 
 from tilewright.diagnostics import KernelAssertionError, recorded_location, render
+from tilewright.imported import imported
 from tilewright.targets.base import CodeObject
 from tilewright.targets.nvidia.driver.cuda import CUDA
 
@@ -61,7 +61,7 @@ def raise_failures() -> None:
 
 def _watch_torch() -> None:
     """Let torch's functions that wait raise failures when they have waited."""
-    torch = sys.modules.get("torch")
+    torch = imported("torch")
     if torch is None or hasattr(torch.cuda.synchronize, "raises_failures"):
         return
     for owner in (torch.cuda, torch.cuda.Stream, torch.cuda.Event):
