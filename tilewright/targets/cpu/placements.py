@@ -1,6 +1,6 @@
-"""Tiles that stand at several places of another one: `r[:, None] * stride + r[None, :]` reads `r` along both dimensions.
+"""Tiles that stand at several places of another one: `r[:, None] * stride + r[None, :]` reads `r` along two dimensions.
 
-What a mask says of such a tile along one dimension (`r[:, None] < m`) does not hold where it lies along the other one.
+What a mask says of such a tile along one dimension (`r[:, None] < m`) does not hold along the other one.
 Equal ops become one, so that two tiles of a program that count alike are such a tile, too.
 Before: all tiles in question are bound.  Tests: tests/targets/cpu/test_extents.py.
 """
