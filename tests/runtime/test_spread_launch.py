@@ -1,5 +1,7 @@
 """Native launches with tensor descriptors: what Python sees of them, and that they are the launches asked for."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -47,6 +49,28 @@ def test_the_fourth_launch_is_native(through_python):
         added[(3, 2)](describe(x, [8, 32]), describe(x, [8, 32]), 3, describe(out, [8, 32]), BM=8, BN=32)
         np.testing.assert_array_equal(out, 4 * x)
     assert len(through_python) == 3
+
+
+def test_what_launches_leave_in_a_kernel_is_not_pickled():
+    """As torch's compiler pickles one, which puts what it knows of it in the place of what cannot be pickled."""
+    added = new_kernel()
+    x, out = numbers(8, 32), np.zeros((8, 32), np.float32)
+    stand_ins = {"fn": None, "__globals__": None, "used_global_vals": None, "repr": None}
+    before = {name: getattr(added, name) for name in stand_ins}
+    added.__dict__.update(stand_ins)
+    names = set(added.__getstate__())
+    added.__dict__.update(before)
+    for _ in range(5):
+        added[(1, 1)](describe(x, [8, 32]), describe(x, [8, 32]), 3, describe(out, [8, 32]), BM=8, BN=32)
+        added.__dict__.update(stand_ins)
+        state = added.__getstate__()
+        added.__dict__.update(before)
+        made = JITFunction.__new__(JITFunction)
+        made.__setstate__(pickle.loads(pickle.dumps(state)) | before)
+        out[:] = 0
+        made[(1, 1)](describe(x, [8, 32]), describe(x, [8, 32]), 3, describe(out, [8, 32]), BM=8, BN=32)
+        np.testing.assert_array_equal(out, 4 * x)
+        assert names <= set(state)
 
 
 def test_each_launch_has_its_own_numbers(through_python):

@@ -331,8 +331,8 @@ class JITFunction(CompilingFunction, KernelInterface):
 
         Python pickles a function by its name, under which there is the kernel: so torch takes `fn` out before.
         """
-        of_this_process = {"_settings", "_entries", "_checked", "_lock", "_native", "_retired", "_is_used_again",
-                           "_is_read", "_bind", "pre_run_hooks", "specializer", "_eager", "_parsed"}
+        of_this_process = {"_settings", "_entries", "_checked", "_lock", "_native", "_spread", "_retired",
+                           "_is_used_again", "_is_read", "_bind", "pre_run_hooks", "specializer", "_eager", "_parsed"}
         known = {"params": self.params, "arg_names": self.arg_names, "_src": self.src} if self.fn is not None else {}
         return {name: value for name, value in {**self.__dict__, **known}.items() if name not in of_this_process}
 

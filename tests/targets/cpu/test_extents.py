@@ -138,6 +138,31 @@ def test_two_dimensions_with_any_strides(engine, view):
 
 
 @triton.jit
+def square(x, out, M, N, first, B: tl.constexpr, TURNED: tl.constexpr):
+    m = tl.arange(0, B)
+    n = first + tl.arange(0, B)
+    if TURNED:
+        v = tl.trans(tl.load(x + m[None, :] * 100 + n[:, None], mask=(m[None, :] < M) & (n[:, None] < N), other=0))
+    else:
+        v = tl.load(x + m[:, None] * 100 + n[None, :], mask=(m[:, None] < M) & (n[None, :] < N), other=0)
+    tl.store(out + m[:, None] * B + tl.arange(0, B)[None, :], v)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("first", [0, 3])
+@pytest.mark.parametrize("M,N", [(2, 13), (13, 2), (2, 16), (16, 5), (9, 9)])
+def test_a_mask_of_one_dimension_says_nothing_of_another(engine, M, N, first, turned):
+    """Both count from 0 to 15: one tile, along two dimensions."""
+    last, out = (M - 1) * 100 + N + first - 1, np.zeros(256, np.float32)
+    x = np.arange(last + 1, dtype=np.float32)
+    launch(engine, square, (1,), x, out, M, N + first, first, 16, turned)
+    assert out.reshape(16, 16)[M - 1, N - 1] == last
+    error = caught(engine, square, (1,), x[:-1].copy(), out, M, N + first, first, 16, turned)
+    assert error.argument == "x" and error.index == last
+
+
+@triton.jit
 def looped(x, out, n, step, B: tl.constexpr):
     i = tl.arange(0, B)
     total = tl.zeros((B,), tl.int32)

@@ -173,7 +173,7 @@ class Guards:
         if len(extents) != 1:
             return None
         (extent,), code = extents, self.code
-        spans = Spans(self.kernel, op.operand("mask"))
+        spans = Spans(self.kernel, op.operand("mask"), op.operands[0])
         span = spans.address(op.operands[0], extent.base)
         if span is None:
             return None

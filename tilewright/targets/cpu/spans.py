@@ -1,7 +1,8 @@
 """How far a tile of addresses reaches, as a few scalar instructions.
 
 `Spans.address(pointer)` bounds the byte offsets of a pointer or tile of pointers from the argument that it is based
-on, over the lanes on which a mask is true: comparisons in the mask narrow the spans of what they compare.  The spans
+on, over the lanes on which a mask is true: comparisons in the mask narrow the spans of what they compare, where that
+stands at one place of the tile only (`placements`).  The spans
 hold where all `conditions` do: that what is computed in 32 bits (operands of `%`, of comparisons) has not wrapped,
 and that nothing left 64 bits.  Index arithmetic counts as 64-bit chains, as `Evaluator.offset` computes it.  If a
 span comes out with low > high, no lane is active.
@@ -18,6 +19,7 @@ from tilewright.ir.node import Op, Value
 from tilewright.ir.types import I1, Pointer, Scalar, element_of
 from tilewright.ir.types import I64 as LONG
 from tilewright.targets.cpu.lanes import Form, Lane, LaneMath
+from tilewright.targets.cpu.placements import in_several_places
 from tilewright.targets.cpu.state import Kernel, Virtual
 from tilewright.targets.llvm.types import I64, constant, integer_value
 from tilewright.targets.llvm.types import Value as LlvmValue
@@ -52,12 +54,14 @@ class Span:
 class Spans:
     """Spans under one mask; None stands for what no span is known of."""
 
-    def __init__(self, kernel: Kernel, mask: Value | None) -> None:
+    def __init__(self, kernel: Kernel, mask: Value | None, pointer: Value) -> None:
+        """Of `pointer`, or of what it is made from."""
         self.kernel = kernel
         self.code = kernel.code
         self.conditions: list[LlvmValue] = []
         self.gates: list[LlvmValue] = []        # no lane is active where one of these i1 scalars is false
         self._narrowed: dict[Value, Span] = {}
+        self._ambiguous = in_several_places(kernel, [pointer, mask]) if mask is not None else set()
         self._known: dict[tuple[Value, Chain], Span | None] = {}
         if mask is not None:
             self._under(mask)
@@ -265,7 +269,7 @@ class Spans:
     def _at_most(self, value: Value, bound: Span) -> None:
         """Active lanes of `value` are at most `bound.high`."""
         known = self.number(value)
-        if known is None or bound.bits > _EXACT:
+        if known is None or bound.bits > _EXACT or value in self._ambiguous:
             return
         high = self.least({known.high: None, bound.high: None})
         self._narrowed[value] = Span(known.low, high, max(known.bits, bound.bits))
@@ -274,7 +278,7 @@ class Spans:
     def _at_least(self, value: Value, bound: Span) -> None:
         """Active lanes of `value` are at least `bound.low`."""
         known = self.number(value)
-        if known is None or bound.bits > _EXACT:
+        if known is None or bound.bits > _EXACT or value in self._ambiguous:
             return
         low = self.most({known.low: None, bound.low: None})
         self._narrowed[value] = Span(low, known.high, max(known.bits, bound.bits))
