@@ -7,10 +7,12 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 import tilewright
 from tilewright.imported import imported
+from tilewright.runtime.arguments import Readers
 
 
 def test_what_is_imported(monkeypatch):
@@ -24,6 +26,20 @@ def test_what_is_imported(monkeypatch):
     assert imported("made") is None
     monkeypatch.setitem(sys.modules, "made", None)  # which forbids to import it
     assert imported("made") is None
+
+
+def test_arrays_while_masked_ones_are_imported(monkeypatch):
+    half = ModuleType("numpy.ma")
+    half.__spec__ = ModuleSpec("numpy.ma", None, origin="numpy/ma/__init__.py")
+    half.__spec__._initializing = True
+    monkeypatch.setitem(sys.modules, "numpy.ma", half)
+
+    class Array(np.ndarray):                        # of a class that no launch has seen
+        pass
+
+    array = np.ones(4, np.float32).view(Array)
+    reader = Readers().find(Array, array)
+    assert reader is not None and reader(array).address == array.ctypes.data
 
 
 PROGRAM = """

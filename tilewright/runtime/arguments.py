@@ -9,7 +9,6 @@ Tests: tests/runtime/test_arguments.py.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -272,7 +271,7 @@ class Readers:
         torch = imported("torch")
         if torch is not None and isinstance(value, torch.Tensor):
             return self._torch
-        masked = sys.modules.get("numpy.ma")        # np.ma would import it, which takes 15 ms
+        masked = imported("numpy.ma")        # np.ma would import it, which takes 15 ms
         if masked is not None and isinstance(value, masked.MaskedArray):
             return _read_masked
         if isinstance(value, np.ndarray):

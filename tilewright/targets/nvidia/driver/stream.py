@@ -8,13 +8,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
+from tilewright.imported import imported
+
 
 def current_stream(device: int) -> int:
     """The handle of the stream; 0 is the default stream."""
     raw = raw_stream_function()
     if raw is not None:
         return raw(device)
-    cupy = sys.modules.get("cupy")
+    cupy = imported("cupy")
     return int(cupy.cuda.get_current_stream().ptr) if cupy is not None else 0
 
 
