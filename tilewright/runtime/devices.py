@@ -94,7 +94,8 @@ class Devices:
             from tilewright.targets.nvidia.target import NvidiaTarget
         compiler = LateCompiler(lambda: self.compiler(settings), self.store(settings))
         return NvidiaTarget(arch, device=device, compiler=compiler, cuda_home=settings["cuda_home"],
-                            ptxas=settings["ptxas"], tensor_maps=settings["tensor_maps"])
+                            ptxas=settings["ptxas"], tensor_maps=settings["tensor_maps"],
+                            own_ptx=settings["own_ptx"])
 
     def _compiler(self, settings: Settings) -> Compiler:
         if settings["compile_in_process"]:
@@ -156,7 +157,7 @@ def _store_knobs(settings: Settings) -> tuple[Any, ...]:
 
 
 def _nvidia_knobs(settings: Settings) -> tuple[Any, ...]:
-    return tuple(settings[name] for name in ("cuda_home", "ptxas", "tensor_maps"))
+    return tuple(settings[name] for name in ("cuda_home", "ptxas", "tensor_maps", "own_ptx"))
 
 
 def _compiler_knobs(settings: Settings) -> tuple[Any, ...]:

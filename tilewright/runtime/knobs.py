@@ -98,6 +98,8 @@ TABLE: Mapping[str, Knob] = MappingProxyType({k.name: k for k in (
          "nvidia.ptxas"),
     Knob("tensor_maps", ("TILEWRIGHT_TENSOR_MAPS",), bool, True, True,
          "Let GPUs of compute capability 9.0 and later copy blocks of tensor descriptors by hardware (TMA)."),
+    Knob("own_ptx", ("TILEWRIGHT_OWN_PTX",), bool, True, True,
+         "Write PTX for NVIDIA GPUs without LLVM, where the kernel has nothing that only LLVM knows."),
     Knob("cache_size", ("TILEWRIGHT_CACHE_SIZE",), int, 1024, False,
          "Size of the disk cache in MiB; above it, what was used longest ago is removed."),
     Knob("print_autotuning", ("TILEWRIGHT_PRINT_AUTOTUNING", "TRITON_PRINT_AUTOTUNING"), bool, False, False,

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tilewright.diagnostics import CompilationError, InternalError
 from tilewright.targets.llvm.child import Child, ChildDiedError, ChildTimeoutError
-from tilewright.targets.llvm.machine import CUBIN, Compiler, Machine, Meanwhile, Request, refused_by_assembler
+from tilewright.targets.llvm.machine import CUBIN, FROM_PTX, Compiler, Machine, Meanwhile, Request, refused_by_assembler
 from tilewright.targets.llvm.requests import DONE, HOST, NOT_ASSEMBLED, REFUSED, pack, reproducer
 
 DEFAULT_TIMEOUT_S = 300.0
@@ -88,7 +88,7 @@ class CompileChildren(Compiler):
         return self._host
 
     def products(self, request: Request, name: str, meanwhile: Meanwhile = None) -> list[bytes]:
-        who = "LLVM or the assembler" if request.output == CUBIN else "LLVM"
+        who = {CUBIN: "LLVM or the assembler", FROM_PTX: "The assembler"}.get(request.output, "LLVM")
         try:
             return self._ask(pack(request), meanwhile)
         except AssemblerRefusedError as refusal:

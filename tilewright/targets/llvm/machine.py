@@ -14,7 +14,7 @@ from tilewright.diagnostics import CompilationError
 from tilewright.locks import NO_FORK
 from tilewright.targets.llvm.isa import Isa
 
-OBJECT, ASSEMBLY, CUBIN = "object", "assembly", "cubin"
+OBJECT, ASSEMBLY, CUBIN, FROM_PTX = "object", "assembly", "cubin", "cubin of PTX"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,8 @@ class Assembler:
 class Request:
     """LLVM text, and what to make of it: `output` is "object", "assembly", or "cubin", which `assembler` makes.
 
+    For "cubin of PTX" the text is PTX, and LLVM has no part in it.
+
     `optimise` 1 runs a small pass pipeline first, which what we emit for CPUs seldom needs; 3 runs LLVM's own of that
     level.
     """
@@ -78,8 +80,8 @@ class Compiler(ABC):
 
     @abstractmethod
     def products(self, request: Request, name: str, meanwhile: Meanwhile = None) -> list[bytes]:
-        """All that a request makes: the object, or the assembly as UTF-8; of a cubin the PTX, the cubin, the
-        assembler's log and its name.  `name` is what messages call it; `meanwhile` is called once, while
+        """All that a request makes: the object, or the assembly as UTF-8; of a cubin the PTX, unless that was given,
+        the cubin, the assembler's log and its name.  `name` is what messages call it; `meanwhile` is called once, while
         another process works where one does.
 
         Raises `InternalError` where LLVM refuses the text, and `CompilationError` without a location where the

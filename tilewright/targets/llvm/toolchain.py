@@ -18,7 +18,7 @@ import llvmlite.binding as llvm
 
 from tilewright.diagnostics import InternalError
 from tilewright.targets.llvm.cubin import AssemblerError, assemble
-from tilewright.targets.llvm.machine import ASSEMBLY, CUBIN, OBJECT, Machine, Request
+from tilewright.targets.llvm.machine import ASSEMBLY, CUBIN, FROM_PTX, OBJECT, Machine, Request
 from tilewright.targets.llvm.ptx_repairs import repaired
 
 _TUNED = (22,)      # major versions of LLVM that were tried with `tune`
@@ -81,11 +81,15 @@ def compile_object(text: str, machine: Machine, *, codegen_level: int = 2, optim
 
 def products(request: Request) -> list[bytes]:
     """All that a request makes, see `machine.Compiler.products`; `AssemblerError` where the assembler refuses it."""
+    if request.output == FROM_PTX:
+        return _assembled(request.text.encode(), request)
     made = compile_request(request)
-    if request.output != CUBIN:
-        return [made]
-    cubin = assemble(made, request.machine.cpu, request.assembler)
-    return [made, cubin.binary, cubin.log.encode(), cubin.tool.encode()]
+    return [made, *_assembled(made, request)] if request.output == CUBIN else [made]
+
+
+def _assembled(ptx: bytes, request: Request) -> list[bytes]:
+    cubin = assemble(ptx, request.machine.cpu, request.assembler)
+    return [cubin.binary, cubin.log.encode(), cubin.tool.encode()]
 
 
 def compile_request(request: Request) -> bytes:

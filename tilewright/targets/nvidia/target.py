@@ -43,7 +43,16 @@ from tilewright.ir.node import Module
 from tilewright.language.options import Options
 from tilewright.locks import NO_FORK
 from tilewright.targets.base import CodeObject, LoadedKernel, MemoryCopy, Target
-from tilewright.targets.llvm.machine import ASSEMBLY, CUBIN, Assembler, Compiler, Machine, Request, compile_children
+from tilewright.targets.llvm.machine import (
+    ASSEMBLY,
+    CUBIN,
+    FROM_PTX,
+    Assembler,
+    Compiler,
+    Machine,
+    Request,
+    compile_children,
+)
 from tilewright.targets.nvidia.capability import Capability, capability
 
 if TYPE_CHECKING:
@@ -90,6 +99,7 @@ class NvidiaTarget(Target):
     `compiler` runs LLVM; by default that is a child process.  `assemble` False leaves the PTX to the driver;
     `cuda_home` and `ptxas` say where assemblers are (`assemble.find_assembler`).
     `tensor_maps`: blocks of described arrays are copied by hardware, where there is such (cp.async.bulk.tensor).
+    `own_ptx`: PTX is written without LLVM where that is known to `translate`.
     `device` is the GPU that kernels are loaded onto; without one the target only compiles.
     """
 
@@ -98,12 +108,13 @@ class NvidiaTarget(Target):
 
     def __init__(self, number: int | str | Capability = 90, compiler: Compiler | None = None,
                  assemble: bool = True, device: Device | None = None, cuda_home: str = "", ptxas: str = "",
-                 tensor_maps: bool = True) -> None:
+                 tensor_maps: bool = True, own_ptx: bool = True) -> None:
         self.capability = number if isinstance(number, Capability) else capability(number)
         self._device = device
         self._given_compiler = compiler
         self._assemble = assemble
         self._tools = (cuda_home, ptxas)
+        self._writes_ptx = own_ptx
         self._copies_boxes = tensor_maps and self.capability.tma
 
     @computed
@@ -121,13 +132,15 @@ class NvidiaTarget(Target):
     def import_compiler(self) -> None:
         with NO_FORK:
             import tilewright.passes
-            import tilewright.targets.nvidia.generate  # noqa: F401
+            import tilewright.targets.nvidia.generate
+            import tilewright.targets.nvidia.translate.module  # noqa: F401
 
     def key(self) -> str:
         with NO_FORK:
             from tilewright.targets.nvidia.assemble import key_of
         boxes = " boxes" if self._copies_boxes else ""
-        return f"{VERSION} {self.machine.key()} {key_of(self.assembler)}{boxes}"
+        ptx = "" if self._writes_ptx else " LLVM's PTX"
+        return f"{VERSION} {self.machine.key()} {key_of(self.assembler)}{boxes}{ptx}"
 
     @computed
     def assembler(self) -> Assembler | None:
@@ -226,10 +239,8 @@ class NvidiaTarget(Target):
             from tilewright.targets.nvidia.assemble import report_of
             from tilewright.targets.nvidia.emit.code import with_programs
             from tilewright.targets.nvidia.pressure import most_registers
-        output = ASSEMBLY if self.assembler is None else CUBIN
         assembler = replace(self.assembler or Assembler(), options=("-lineinfo",) if options.line_info else ())
-        request = Request(text, self.machine, output, *self.LEVELS, assembler)
-        ptx, *made = self._compiler.products(request, name, meanwhile)
+        ptx, *made = self._products(text, assembler, name, meanwhile)
         if not made:
             return ptx, ptx.decode(), {"binary": "ptx"}
         cubin, log, tool = made
@@ -245,6 +256,32 @@ class NvidiaTarget(Target):
             "binary": "cubin", "registers": report.registers, "spill_bytes": report.spill_bytes,
             "local_bytes": report.stack_bytes,
             "advisories": list(report.advisories), "assembler": tool.decode()}
+
+    def _products(self, text: str, assembler: Assembler, name: str,
+                  meanwhile: Callable[[], object] | None) -> list[bytes]:
+        """The PTX, and, where there is an assembler, the cubin, what was said of it, and by whom."""
+        ptx = self._own_ptx(text)
+        if ptx is None:
+            output = ASSEMBLY if self.assembler is None else CUBIN
+            return self._compiler.products(Request(text, self.machine, output, *self.LEVELS, assembler), name, meanwhile)
+        if self.assembler is not None:
+            request = Request(ptx, self.machine, FROM_PTX, assembler=assembler)
+            return [ptx.encode(), *self._compiler.products(request, name, meanwhile)]
+        if meanwhile is not None:
+            meanwhile()
+        return [ptx.encode()]
+
+    def _own_ptx(self, text: str) -> str | None:
+        """PTX written without LLVM; None where only LLVM knows how."""
+        with NO_FORK:
+            from tilewright.targets.nvidia.translate.body import UntranslatableError
+            from tilewright.targets.nvidia.translate.module import translated
+        if not self._writes_ptx:
+            return None
+        try:
+            return translated(text, self.machine.cpu, self.machine.features)
+        except UntranslatableError:
+            return None
 
     listings = ("sass",)
 
