@@ -474,12 +474,12 @@ def test_assemblers_take_it(kernel, shapes, rest, constants, capability):
 
 
 @pytest.mark.parametrize("line, put, message", [
-    (r"fence\.proxy\.async\.shared::cta;\n(?=.*\n\s*bar\.sync\s+0;\n(?:.*\n){1,9}.*bulk_group)", "", "proxy fence"),
-    (r"@%p\d+ bra\s+\$L__BB0_1;", "", "never written"),
+    (r"fence\.proxy\.async\.shared::cta;\n(?=(?:.*\n)?\s*bar\.sync\s+0;\n(?:.*\n){1,9}.*bulk_group)", "", "proxy fence"),
+    (r"@%p\d+ bra(\s+\$exit\d+;)", r"bra.uni\1", "never written"),
     (r"bar\.sync\s+0;\n(?=(?:.*\n)*.*st\.shared)", "", "race|has not|no mbarrier"),
     (r"@%p\d+ cp\.async\.bulk\.wait_group\.read 0;", "", "still reads its shared memory"),
     (r"mbarrier\.expect_tx(.*), %r\d+;", r"mbarrier.expect_tx\1, 16;", "deadlock|in flight|bytes"),
-    (r"(bulk\.tensor\.2d\.shared.*), \[%r\d+\];", r"\1, [%r4];", "no mbarrier"),
+    (r"(bulk\.tensor\.2d\.shared.*), \[(%r\d+)\];", r"\1, [\2+64];", "no mbarrier"),
 ], ids=["fence", "wait", "barrier", "wait for the store", "bytes", "mbarrier"])
 def test_the_machine_finds_faults_that_are_planted(line, put, message):
     args = [describe(array(50, 80), [16, 32]) for _ in range(3)]

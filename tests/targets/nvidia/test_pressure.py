@@ -9,7 +9,7 @@ import tilewright as triton
 import tilewright.language as tl
 from tests.targets.nvidia.harness import tile_ir
 from tilewright.language.options import Options
-from tilewright.targets.llvm.machine import Assembler, Compiler, Machine
+from tilewright.targets.llvm.machine import FROM_PTX, Assembler, Compiler, Machine
 from tilewright.targets.nvidia import NvidiaTarget
 from tilewright.targets.nvidia.pressure import counts_of_programs, fits, programs_per_sm
 
@@ -129,7 +129,8 @@ class Spills(Compiler):
 
     def products(self, request, name, meanwhile=None):
         self.asked += 1
-        return [b"ptx", b"cubin", self.log, b"nothing"]
+        made = [b"cubin", self.log, b"nothing"]
+        return made if request.output == FROM_PTX else [b"ptx", *made]
 
     def prepare(self):
         pass

@@ -14,7 +14,8 @@ from typing import Any
 
 # a register's name or a constant; vectors and results of several registers are `vectors.Vector` and tuples
 Operand = Any
-# (register, opcode, operands): an instruction without effects; (registers, template, names for it, has an effect, uses);
+# (register, opcode, operands): an instruction without effects; (registers, template, names for it, effect, uses), where
+# `effect` is true, false, or `MOVABLE`: without an effect, and of one register, wherever it stands;
 # (number,): what follows is from this place
 Record = tuple[Any, ...]
 
@@ -24,6 +25,9 @@ BITS = {"i1": 1, "i8": 8, "i16": 16, "half": 16, "bfloat": 16, "i32": 32, "float
         "ptr": 64}
 WIDTHS = {"%rs": 16, "%r": 32, "%rd": 64}
 _NAMED = {"true": 1, "false": 0, "null": 0, "zeroinitializer": 0, "poison": 0, "undef": 0}
+
+
+MOVABLE = None
 
 
 class UntranslatableError(Exception):
@@ -52,6 +56,7 @@ class Body:
         self.widened: dict[str, tuple[str, str]] = {}           # from 32 to 64 bits: "s", "u", or "n" for either
         self.fields: dict[str, tuple[str, int, int]] = {}       # of 32 bits: what, shifted left by, and masked by
         self.remainders: dict[str, tuple[str, int]] = {}        # of a signed number by a power of two
+        self.positive: set[str] = set()                         # more than 0, as signed numbers
         self.compared: dict[str, tuple[str, str, Operand, Operand]] = {}
         self.local: set[str] = set()       # addresses of places on the stack, in local memory
         self.stack: list[str] = []           # their declarations
@@ -103,7 +108,7 @@ class Body:
         self._known[key] = name, self.block
         return name
 
-    def statement(self, registers: tuple[str, ...], template: str, names: tuple[Operand, ...], effect: bool,
+    def statement(self, registers: tuple[str, ...], template: str, names: tuple[Operand, ...], effect: bool | None,
                   uses: tuple[Operand, ...]) -> None:
         """Text with `names` for its `%s`, which sets `registers`."""
         record = registers, template, names, effect, uses

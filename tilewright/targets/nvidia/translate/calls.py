@@ -121,6 +121,8 @@ def _machine(body: Body, name: str, arguments: Sequence[tuple[str, str]]) -> Ope
 def _special(body: Body, name: str) -> str:
     result = body.pure("%r", "mov.u32", f"%{name}")
     body.ones[result] = (1 << (body.threads - 1).bit_length()) - 1 if name == "tid.x" else (1 << 31) - 1
+    if name.startswith(("nctaid", "ntid")):
+        body.positive.add(result)
     return result
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from tilewright.targets.nvidia.translate.body import BITS, PREFIXES, Body, Operand, UntranslatableError, signed
-from tilewright.targets.nvidia.translate.integers import choose, comparison, exact, field, plus
+from tilewright.targets.nvidia.translate.integers import add, choose, comparison, exact, field, plus, subtract
 from tilewright.targets.nvidia.translate.vectors import bitcast_vector, half_of
 
 Cast = Callable[[Body, Operand, str, str], Operand]
@@ -73,6 +73,8 @@ def _widened(body: Body, a: Operand, kind: str) -> Operand:
     if may < 1 << 31:
         result = body.pure("%rd", "cvt.u64.u32", a)
         body.widened[result], body.ones[result] = (a, "n"), may
+        if a in body.positive:
+            body.positive.add(result)
         return result
     result = body.pure("%rd", "cvt.s64.s32" if kind == "s" else "cvt.u64.u32", a)
     body.widened[result] = a, kind
@@ -109,11 +111,29 @@ def _low_word(body: Body, a: str) -> Operand:
     if number:
         low = _low_word(body, base)
         return plus(body, "i32", low, number) if type(low) is str else signed(low + number, 32)
+    opcode = body.opcode_of(a)
+    if opcode in _IN_LOW_WORDS:
+        *operands, last = body.makers[a][2]
+        if all(type(o) is int or o in body.widened or o in body.sums for o in (*operands[:2], *_IN_LOW_WORDS[opcode](last))):
+            return _of_low_words(body, opcode, operands, last)
     result = body.pure("%r", "cvt.u32.u64", a)
     may = body.ones.get(a)
     if may is not None and may < 1 << 32:
         body.ones[result] = may
     return result
+
+
+_IN_LOW_WORDS: Mapping[str, Callable[[Operand], tuple[Operand, ...]]] = {
+    "add.s64": lambda last: (last,), "sub.s64": lambda last: (last,), "selp.b64": lambda last: ()}
+
+
+def _of_low_words(body: Body, opcode: str, operands: Sequence[Operand], last: Operand) -> Operand:
+    """The low word of what an instruction made, out of the low words of its operands."""
+    low = [signed(o, 32) if type(o) is int else _low_word(body, o) for o in operands]
+    if opcode == "selp.b64":
+        return choose(body, "i32", last, *low)
+    low.append(signed(last, 32) if type(last) is int else _low_word(body, last))
+    return (add if opcode == "add.s64" else subtract)(body, "i32", *low)
 
 
 def same_bits(body: Body, a: Operand, source: str, target: str) -> Operand:

@@ -203,6 +203,9 @@ def and_(body: Body, t: str, a: Operand, b: Operand) -> Operand:
         if not b or signed(b, BITS[t]) == -1:
             return a if b else 0
         if t == "i32":
+            base, number = _apart(body, a)
+            if number:
+                return _together(body, and_(body, t, base, b), number & b)
             x, shift, mask = body.fields.get(a) or (a, 0, body.ones.get(a, _ALL))
             return field(body, x, shift, mask & b)
         bits = WIDTHS[PREFIXES[t]]
@@ -287,6 +290,10 @@ def xor(body: Body, t: str, a: Operand, b: Operand) -> Operand:
             return not_(body, a)
         if BITS[t] >= 32 and not body.most(a, BITS[t]) & b:
             return plus(body, t, a, b)
+        if t == "i32":
+            base, number = _apart(body, a)
+            if number:
+                return xor(body, t, base, number ^ b)
         if body.opcode_of(a) == f"xor.b{WIDTHS[PREFIXES[t]]}" and type(body.makers[a][2][1]) is int:
             inside, before = body.makers[a][2]
             return xor(body, t, inside, before ^ b)
@@ -308,6 +315,19 @@ def _bitwise(body: Body, t: str, name: str, a: str, b: Operand) -> str:
     if may < (1 << bits) - 1:
         body.ones[result] = may
     return result
+
+
+def _apart(body: Body, a: str) -> tuple[str, int]:
+    """An i32 as a number and a positive constant of other bits; 0 if it is no such sum."""
+    base, number = body.sums.get(a) or (a, 0)
+    return (base, number) if number > 0 and not body.ones.get(base, _ALL) & number else (a, 0)
+
+
+def _together(body: Body, a: Operand, number: int) -> Operand:
+    """The opposite."""
+    if type(a) is int:
+        return a | number
+    return plus(body, "i32", a, number) if number else a
 
 
 def field(body: Body, x: str, shift: int, mask: int) -> Operand:
@@ -365,6 +385,9 @@ def shift_right(body: Body, t: str, a: Operand, b: Operand) -> Operand:
         if not b:
             return a
         if t == "i32" and 0 < b < 32:
+            base, number = _apart(body, a)
+            if number:
+                return _together(body, shift_right(body, t, base, b), number >> b)
             x, shift, mask = body.fields.get(a) or (a, 0, body.ones.get(a, _ALL))
             return field(body, x, shift - b, mask >> b)
         if t == "i64" and 0 < b < 64:
@@ -431,9 +454,12 @@ def comparison(body: Body, t: str, how: str, kind: str, a: Operand, b: Operand) 
                 a, b = a & most, b & most
             return int(_TESTS[how](a, b))
         a, b, how = b, a, _MIRROR[how]
-    if b == 0 and kind == "s" and how in ("ge", "lt") and t in ("i32", "i64") and \
-            body.most(a, BITS[t]) < 1 << BITS[t] - 1:
-        return int(how == "ge")
+    if b == 0 and a in body.positive:
+        return int(how in ("gt", "ge", "ne"))
+    if type(b) is int and a in body.ones:
+        known = _known(how, kind, body.ones[a], b, WIDTHS[PREFIXES[t]])
+        if known is not None:
+            return known
     if b == 0 and not kind and a in body.remainders:
         number, power = body.remainders[a]
         return comparison(body, t, how, kind, and_(body, t, number, power - 1), 0)
@@ -442,6 +468,23 @@ def comparison(body: Body, t: str, how: str, kind: str, a: Operand, b: Operand) 
         if narrow is not None:
             t, (a, b) = "i32", narrow
     return _set(body, how, f"{kind or 'b'}{_SIZES.get(t, '64')}", a, b)
+
+
+def _known(how: str, kind: str, most: int, b: int, bits: int) -> int | None:
+    """What comparing a number of the bits `most` with a constant gives, where that is known."""
+    if not kind:
+        return int(how == "ne") if (b & (1 << bits) - 1) & ~most else None
+    if kind == "u":
+        b &= (1 << bits) - 1
+    elif most >> bits - 1:
+        return None
+    if b < 0:
+        return int(how in ("gt", "ge"))
+    if b == 0 and how in ("lt", "ge"):
+        return int(how == "ge")
+    if how in ("lt", "ge"):
+        return int(how == "lt") if most < b else None
+    return int(how == "le") if most <= b else None
 
 
 def _narrowed(body: Body, kind: str, a: str, b: Operand) -> tuple[Operand, Operand] | None:

@@ -39,6 +39,8 @@ def translated(text: str, cpu: str, features: str) -> str:
     Raises `UntranslatableError`.
     """
     lines = text.split("\n")
+    if "}" not in lines:
+        raise UntranslatableError(text)
     end = lines.index("}")
     head = _HEAD.match(lines[0])
     if head is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tilewright.targets.nvidia.translate.body import Operand, Record
+from tilewright.targets.nvidia.translate.body import MOVABLE, Operand, Record
 from tilewright.targets.nvidia.translate.flow import Block
 
 
@@ -35,10 +35,11 @@ def sink(blocks: list[Block], alive: set[Operand]) -> None:
         use((block.condition,), block.dominators)
         for record in reversed(block.code):
             size = len(record)
-            if size == 3:
-                if record[0] not in alive:
+            if size == 3 or (size == 5 and record[3] is MOVABLE):
+                name = _name_of(record)
+                if name not in alive:
                     continue
-                below = common[record[0]] >> here + 1
+                below = common[name] >> here + 1
                 while below:
                     target = here + below.bit_length()
                     if not loops[target] & ~inside:
@@ -46,9 +47,9 @@ def sink(blocks: list[Block], alive: set[Operand]) -> None:
                     below &= (1 << below.bit_length() - 1) - 1
                 if below:
                     moved.setdefault(target, []).append(record)
-                    use(record[2], blocks[target].dominators)
+                    use(record[-1], blocks[target].dominators)
                     continue
-                use(record[2], block.dominators)
+                use(record[-1], block.dominators)
             elif size == 5:
                 if not record[3] and alive.isdisjoint(record[0]):
                     continue
@@ -57,7 +58,13 @@ def sink(blocks: list[Block], alive: set[Operand]) -> None:
         kept.reverse()
         block.code = kept
     for number, records in moved.items():
-        blocks[number].code = list(_placed({record[0]: record for record in reversed(records)}, blocks[number].code))
+        blocks[number].code = list(_placed({_name_of(record): record for record in reversed(records)},
+                                           blocks[number].code))
+
+
+def _name_of(record: Record) -> str:
+    name: str = record[0] if len(record) == 3 else record[0][0]
+    return name
 
 
 def _loops(blocks: list[Block]) -> list[int]:
@@ -76,7 +83,7 @@ def _placed(pending: dict[str, Record], code: Iterable[Record]) -> Iterator[Reco
         for operand in operands:
             record = pending.pop(operand, None)
             if record is not None:
-                yield from needed(record[2])
+                yield from needed(record[-1])
                 yield record
 
     for record in code:

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from operator import itemgetter
 
-from tilewright.targets.nvidia.translate.body import PREFIXES, WIDTHS, Body, Operand, UntranslatableError
+from tilewright.targets.nvidia.translate.body import MOVABLE, PREFIXES, WIDTHS, Body, Operand, UntranslatableError
 from tilewright.targets.nvidia.translate.pointers import generic, spelled
 
 _CALL = re.compile(r'call (.*?) asm (sideeffect )?"(.*)", "([^"]*)$')
 _ESCAPE = re.compile(r"\\([0-9A-Fa-f]{2})|\\\\")
 _OPERAND = re.compile(r"(\[?)\$(?:(\$)|(\d+)|\{(\d+)\})(\]?)")
+_LOADS = re.compile(r"\bld[.m]")
 _LETTERS = {"b": "%p", "h": "%rs", "r": "%r", "f": "%r", "l": "%rd", "d": "%rd"}
 
 
@@ -36,7 +37,7 @@ class Statement:
     addresses: tuple[int, ...]
     bare: tuple[int, ...]
     pick: Callable[[tuple[Operand, ...]], tuple[Operand, ...]]
-    effect: bool
+    effect: bool | None
 
 
 def call(body: Body, line: str) -> Operand:
@@ -77,7 +78,8 @@ def call(body: Body, line: str) -> Operand:
         uses += [given[k] for k in statement.bare]
     else:
         names = statement.pick((*results, *plain))
-    body.statement(results, statement.template, names, statement.effect, tuple(uses))
+    effect = False if here and statement.effect is MOVABLE else statement.effect
+    body.statement(results, statement.template, names, effect, tuple(uses))
     answer = results[0] if len(results) == 1 else results
     if not statement.effect:
         body.remember(key, answer)
@@ -126,7 +128,12 @@ def _taken_apart(head: str) -> Statement:
             first.append(f"mov.{'pred' if prefix == '%p' else f'b{WIDTHS[prefix]}'} %s, %s;\n\t")
     pick = itemgetter(*order) if len(order) > 1 else _picker(order)
     return Statement("".join(first) + template, tuple(results), tuple(prefixes), tuple(tied), tuple(addresses),
-                     tuple(k for k in addresses if k in bare), pick, bool(sideeffect) or not results)
+                     tuple(k for k in addresses if k in bare), pick, _effect(bool(sideeffect) or not results, results, text))
+
+
+def _effect(is_effect: bool, results: list[str], text: str) -> bool | None:
+    """What `Body.statement` calls the effect of a statement; loads stay where they are."""
+    return is_effect if is_effect or len(results) > 1 or _LOADS.search(text) else MOVABLE
 
 
 def _picker(order: list[int]) -> Callable[[tuple[Operand, ...]], tuple[Operand, ...]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tilewright.targets.nvidia.translate.body import BITS, Body, Operand, UntranslatableError, signed
+from tilewright.targets.nvidia.translate.body import BITS, MOVABLE, Body, Operand, UntranslatableError, signed
 
 _HIGH_HALF = "mov.b32 \t{_, %s}, %s;"
 
@@ -70,7 +70,7 @@ def _high_half(body: Body, word: str) -> str:
     known = body.known(key, here=False)
     if known is None:
         known = body.fresh("%rs")
-        body.statement((known,), _HIGH_HALF, (known, word), False, (word,))
+        body.statement((known,), _HIGH_HALF, (known, word), MOVABLE, (word,))
         body.remember(key, known)
     return known
 
@@ -110,13 +110,39 @@ def _word(body: Body, vector: Vector) -> Operand:
         whole = sum((p & (1 << bits) - 1) << bits * k for k, p in enumerate(parts))
         return signed(whole, bits * vector.lanes)
     if bits == 16 and vector.lanes == 2:
-        return _of_halves(body, parts)
+        halves = [half_of(body, p) if type(p) is str else None for p in parts]
+        if None in halves:
+            return _of_halves(body, parts)
+        return _picked(body, [(word, 2 * k + j) for word, k in halves for j in (0, 1)])
     if bits == 8 and vector.lanes == 4:
-        first, second = (_of_bytes(body, parts[k:k + 2]) for k in (0, 2))
-        return body.pure("%r", "prmt.b32", first, second, 0x5410)
+        return _picked(body, [_byte_of(body, p) for p in parts])
     if bits == 8 and vector.lanes == 2:
-        return body.pure("%rs", "cvt.u16.u32", _of_bytes(body, parts))
+        anything = 0, 0
+        return body.pure("%rs", "cvt.u16.u32", _picked(body, [*(_byte_of(body, p) for p in parts), anything, anything]))
     raise UntranslatableError(f"{vector.lanes} x {vector.element}")
+
+
+def _byte_of(body: Body, part: Operand) -> tuple[Operand, int]:
+    """A word, and the number of the byte in it that an i8 is."""
+    if type(part) is int:
+        return part & 255, 0
+    if body.opcode_of(part) != "cvt.u16.u32":
+        return body.pure("%r", "cvt.u32.u16", part), 0
+    (word,) = body.makers[part][2]
+    x, shift, mask = body.fields.get(word) or (word, 0, 255)
+    return (x, -shift // 8) if shift in (0, -8, -16, -24) and mask & 255 == 255 else (word, 0)
+
+
+def _picked(body: Body, parts: Sequence[tuple[Operand, int]]) -> Operand:
+    """The word of four bytes of words, the first in the low bits."""
+    words = list(dict.fromkeys(word for word, _ in parts))
+    if len(words) > 2:
+        first, second = (_picked(body, [*parts[k:k + 2], *parts[k:k + 2]]) for k in (0, 2))
+        return body.pure("%r", "prmt.b32", first, second, 0x5410)
+    order = sum((k + 4 * words.index(word)) << 4 * place for place, (word, k) in enumerate(parts))
+    if order == 0x3210:
+        return words[0]
+    return body.pure("%r", "prmt.b32", words[0], words[-1], order)
 
 
 def _of_halves(body: Body, parts: Sequence[Operand]) -> str:
@@ -125,14 +151,6 @@ def _of_halves(body: Body, parts: Sequence[Operand]) -> str:
     known = body.known(key, here=False)
     if known is None:
         known = body.fresh("%r")
-        body.statement((known,), "mov.b32 \t%s, {%s, %s};", (known, low, high), False, (low, high))
+        body.statement((known,), "mov.b32 \t%s, {%s, %s};", (known, low, high), MOVABLE, (low, high))
         body.remember(key, known)
     return known
-
-
-def _of_bytes(body: Body, parts: Sequence[Operand]) -> str:
-    """Two bytes in the lower half of a word."""
-    low, high = (p & 255 if type(p) is int else body.pure("%r", "cvt.u32.u16", p) for p in parts)
-    return body.pure("%r", "prmt.b32", low, high, 0x3340)
-
-

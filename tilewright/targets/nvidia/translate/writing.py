@@ -55,7 +55,7 @@ def _alive(body: Body, flow: Flow) -> set[Operand]:
 
 
 def _write(code: Iterable[Record], alive: set[Operand], lines: list[str], places: Sequence[str]) -> None:
-    place = ""
+    place = last = ""
     for record in code:
         size = len(record)
         if size == 3:
@@ -71,9 +71,9 @@ def _write(code: Iterable[Record], alive: set[Operand], lines: list[str], places
         else:
             place = places[record[0]]
             continue
-        if place:
+        if place is not last:
             lines.append(place)
-            place = ""
+            last = place
         lines.append(text)
 
 
