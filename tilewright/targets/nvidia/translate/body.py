@@ -57,6 +57,7 @@ class Body:
         self.fields: dict[str, tuple[str, int, int]] = {}       # of 32 bits: what, shifted left by, and masked by
         self.remainders: dict[str, tuple[str, int]] = {}        # of a signed number by a power of two
         self.positive: set[str] = set()                         # more than 0, as signed numbers
+        self.chosen: dict[str, tuple[str, Operand, Operand]] = {}       # by a condition, of two
         self.compared: dict[str, tuple[str, str, Operand, Operand]] = {}
         self.local: set[str] = set()       # addresses of places on the stack, in local memory
         self.stack: list[str] = []           # their declarations

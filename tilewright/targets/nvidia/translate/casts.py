@@ -46,6 +46,11 @@ def zero_extend(body: Body, a: Operand, source: str, target: str) -> Operand:
         return a & (1 << BITS[source]) - 1
     if source == "i1":
         return choose(body, target, a, 1, 0)
+    if body.opcode_of(a) == "selp.b16":
+        first, second, condition = body.makers[a][2]
+        if type(first) is int and type(second) is int:
+            most = (1 << BITS[source]) - 1
+            return choose(body, target, condition, first & most, second & most)
     if target == "i64":
         return _widened(body, zero_extend(body, a, source, "i32") if source != "i32" else a, "u")
     if source == "i16":
@@ -161,8 +166,26 @@ def written(a: Operand, t: str) -> Operand:
 def float_to_float(body: Body, a: Operand, source: str, target: str) -> Operand:
     if type(a) is int and BITS[source] == 16:
         a = body.register(a, "%rs")
+    if target == "half" and source == "float":
+        if body.opcode_of(a) == "cvt.f32.f16":
+            return body.makers[a][2][0]
+        narrow = _in_halves(body, a)
+        if narrow is not None:
+            return narrow
     rounding = ".rn" if BITS[target] < BITS[source] else ""
     return body.pure(PREFIXES[target], f"cvt{rounding}.{_FLOATS[target]}.{_FLOATS[source]}", written(a, source))
+
+
+_NARROW = {"add.rn.f32": "add.rn.f16", "sub.rn.f32": "sub.rn.f16", "mul.rn.f32": "mul.rn.f16"}
+
+
+def _in_halves(body: Body, a: Operand) -> str | None:
+    """A sum, difference or product of two halves that is rounded to one: f32 has more than twice the bits, so that
+    rounding first to it changes nothing."""
+    opcode = _NARROW.get(body.opcode_of(a))
+    if opcode is None or not all(body.opcode_of(o) == "cvt.f32.f16" for o in body.makers[a][2]):
+        return None
+    return body.pure("%rs", opcode, *(body.makers[o][2][0] for o in body.makers[a][2]))
 
 
 def _integer_to_float(kind: str) -> Cast:

@@ -31,6 +31,9 @@ def add(body: Body, t: str, a: Operand, b: Operand) -> Operand:
         return signed(a + b, BITS[t]) if type(a) is int else plus(body, t, a, b)
     if t == "i1":
         return xor(body, t, a, b)
+    pair = _either(body, a, b)
+    if pair is not None:
+        return add(body, t, *pair)
     sums = body.sums
     a, first = sums.get(a) or (a, 0)
     b, second = sums.get(b) or (b, 0)
@@ -38,6 +41,15 @@ def add(body: Body, t: str, a: Operand, b: Operand) -> Operand:
         a, b = b, a
     total = body.pure(PREFIXES[t], f"add.s{_SIZES[t]}", a, b)
     return plus(body, t, total, first + second) if first or second else total
+
+
+def _either(body: Body, a: str, b: str) -> tuple[Operand, Operand] | None:
+    """The two numbers that `a` and `b` are, if a condition chooses which is which."""
+    first = body.chosen.get(a)
+    second = body.chosen.get(b) if first is not None else None
+    if second is None or first[0] != second[0] or first[1] != second[2] or first[2] != second[1]:
+        return None
+    return first[1], first[2]
 
 
 def plus(body: Body, t: str, a: str, number: int) -> Operand:
@@ -144,51 +156,6 @@ def _wide(body: Body, a: str, b: Operand) -> str | None:
     return product
 
 
-def _divide(name: str) -> Binary:
-    """div or rem, `s` or `u` before it."""
-    kind, what = name[0], name[1:]
-
-    def handler(body: Body, t: str, a: Operand, b: Operand) -> Operand:
-        if t == "i1":
-            raise UntranslatableError(name)
-        a, b = exact(body, t, a, kind), exact(body, t, b, kind)
-        bits = BITS[t]
-        if type(a) is int and type(b) is int and b:
-            return _quotient(a, b, bits, kind, what)
-        if type(b) is int and bits >= 32 and b > 0 and b & b - 1 == 0:
-            unsigned = kind == "u" or (type(a) is str and body.ones.get(a, -1) in range(1 << bits - 1))
-            if type(a) is str:
-                return (_by_power_unsigned if unsigned else _by_power)(body, t, a, b, what)
-        return body.pure(PREFIXES[t], f"{what}.{kind}{_SIZES[t]}", a, b)
-
-    return handler
-
-
-def _quotient(a: int, b: int, bits: int, kind: str, what: str) -> int:
-    if kind == "u":
-        a, b = a & (1 << bits) - 1, b & (1 << bits) - 1
-    quotient = abs(a) // abs(b) * (-1 if (a < 0) != (b < 0) else 1)
-    return signed(quotient if what == "div" else a - quotient * b, bits)
-
-
-def _by_power_unsigned(body: Body, t: str, a: str, b: int, what: str) -> Operand:
-    return shift_right(body, t, a, b.bit_length() - 1) if what == "div" else and_(body, t, a, b - 1)
-
-
-def _by_power(body: Body, t: str, a: str, b: int, what: str) -> Operand:
-    """A signed number by a power of two: rounded to zero."""
-    if b == 1:
-        return a if what == "div" else 0
-    bits, power = BITS[t], b.bit_length() - 1
-    sign = shift_right_signed(body, t, a, bits - 1)
-    moved = add(body, t, a, shift_right(body, t, sign, bits - power))
-    if what == "div":
-        return shift_right_signed(body, t, moved, power)
-    rest = subtract(body, t, a, and_(body, t, moved, -b))
-    body.remainders[rest] = a, b
-    return rest
-
-
 # --- bits
 
 
@@ -217,6 +184,9 @@ def and_(body: Body, t: str, a: Operand, b: Operand) -> Operand:
         return result
     if a == b:
         return a
+    pair = _either(body, a, b)
+    if pair is not None:
+        return and_(body, t, *pair)
     return _both_signs(body, t, "ge", a, b) or _bitwise(body, t, "and", a, b)
 
 
@@ -234,7 +204,12 @@ def or_(body: Body, t: str, a: Operand, b: Operand) -> Operand:
             return plus(body, t, a, b)
     elif a == b:
         return a
-    return _both_signs(body, t, "lt", a, b) or _bitwise(body, t, "or", a, b)
+    else:
+        pair = _either(body, a, b)
+        if pair is not None:
+            return or_(body, t, *pair)
+        return _both_signs(body, t, "lt", a, b) or _bitwise(body, t, "or", a, b)
+    return _bitwise(body, t, "or", a, b)
 
 
 def _both_signs(body: Body, t: str, how: str, a: str, b: str) -> str | None:
@@ -545,12 +520,16 @@ def choose(body: Body, t: str, condition: Operand, a: Operand, b: Operand) -> Op
     if a == b:
         return a
     if t == "i1":
-        return _choose_flag(body, condition, a, b)
+        flag = _choose_flag(body, condition, a, b)
+        if type(flag) is str:
+            body.chosen[flag] = condition, a, b
+        return flag
     if body.opcode_of(condition) == "not.pred":
         condition, a, b = body.makers[condition][2][0], b, a
     prefix = PREFIXES[t]
     bits = WIDTHS[prefix]
     result = body.pure(prefix, f"selp.b{bits}", a, b, condition)
+    body.chosen[result] = condition, a, b
     may = body.most(a, bits) | body.most(b, bits)
     if may < (1 << bits) - 1:
         body.ones[result] = may
@@ -577,10 +556,18 @@ def extremum(body: Body, t: str, name: str, a: Operand, b: Operand) -> Operand:
         most = (1 << BITS[t]) - 1
         key = (lambda v: v) if kind == "s" else (lambda v: v & most)
         return (min if how == "min" else max)(a, b, key=key)
-    if type(b) is str and b < a:
-        a, b = b, a
-    result = body.pure(PREFIXES[t], f"{how}.{kind}{_SIZES[t]}", a, b)
     bits = WIDTHS[PREFIXES[t]]
+    if type(b) is str:
+        pair = _either(body, a, b)
+        if pair is not None:
+            return extremum(body, t, name, *pair)
+        if b < a:
+            a, b = b, a
+    elif a in body.ones and t != "i8":
+        known = _known("le", kind, body.ones[a], b, bits)      # or `ge`: always the one or the other
+        if known is not None:
+            return a if (how == "min") == bool(known) else signed(b, BITS[t])
+    result = body.pure(PREFIXES[t], f"{how}.{kind}{_SIZES[t]}", a, b)
     first, second = body.most(a, bits), body.most(b, bits)
     if how == "min" and kind == "u":
         body.ones[result] = (1 << min(first.bit_length(), second.bit_length())) - 1
@@ -592,5 +579,4 @@ def extremum(body: Body, t: str, name: str, a: Operand, b: Operand) -> Operand:
 BINARY: Mapping[str, Binary] = {
     "add": add, "sub": subtract, "mul": multiply, "and": and_, "or": or_, "xor": xor, "shl": shift_left,
     "lshr": shift_right, "ashr": shift_right_signed,
-    **{name: _divide(name) for name in ("sdiv", "udiv", "srem", "urem")},
 }

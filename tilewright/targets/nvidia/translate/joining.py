@@ -21,7 +21,7 @@ def join(blocks: list[Block], alive: set[Operand]) -> None:
         ends = [before for before in head.before if before.number >= head.number]
         phis = [phi for phi in head.phis if phi.register in alive]
         if phis and len(ends) == 1 and not any(_is_another_end(ends[0], head, block) for block in blocks):
-            names.update(_joined(blocks, head, ends[0], phis))
+            names.update(_joined(blocks, head, ends[0], phis, alive))
     if names:
         for block in blocks:
             block.code = [_renamed(record, names) for record in block.code]
@@ -34,7 +34,8 @@ def _is_another_end(end: Block, head: Block, block: Block) -> bool:
     return block is not head and block.number <= end.number and end in block.before
 
 
-def _joined(blocks: list[Block], head: Block, end: Block, phis: list[Phi]) -> dict[Operand, Operand]:
+def _joined(blocks: list[Block], head: Block, end: Block, phis: list[Phi],
+            alive: set[Operand]) -> dict[Operand, Operand]:
     """New names for what the block `end` computes for the next turn."""
     old = {phi.register for phi in phis}
     last, made = _places(end, old)
@@ -48,7 +49,7 @@ def _joined(blocks: list[Block], head: Block, end: Block, phis: list[Phi]) -> di
                     busy.update(record[-1])
         for phi in block.phis:
             busy.update(operand for number, operand in phi.operands.items()
-                        if number == end.number or number not in inside)
+                        if phi.register in alive and (number == end.number or number not in inside))
     names: dict[Operand, Operand] = {}
     for phi in phis:
         following = phi.operands[end.number]

@@ -145,7 +145,7 @@ class _Edges:
                                                  if len(record) > 1):
                 return False
         return not any(number not in inside and operand in targets
-                       for other in self._flow.blocks for phi in other.phis
+                       for other in self._flow.blocks for phi in other.phis if phi.register in self._alive
                        for number, operand in phi.operands.items())
 
     def _moves(self, source: Block, target: Block) -> list[Move]:
