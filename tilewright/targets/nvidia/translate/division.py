@@ -19,7 +19,6 @@ from tilewright.targets.nvidia.translate.integers import (
     subtract,
 )
 
-
 DIVISIONS = ("sdiv", "udiv", "srem", "urem")
 
 
