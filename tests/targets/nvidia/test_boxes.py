@@ -474,7 +474,8 @@ def test_assemblers_take_it(kernel, shapes, rest, constants, capability):
 
 
 @pytest.mark.parametrize("line, put, message", [
-    (r"fence\.proxy\.async\.shared::cta;\n(?=(?:.*\n)?\s*bar\.sync\s+0;\n(?:.*\n){1,9}.*bulk_group)", "", "proxy fence"),
+    (r"fence\.proxy\.async\.shared::cta;\n(?=(?:.*\n)?\s*bar\.sync\s+0;\n(?:.*\n){1,9}.*bulk_group)", "",
+     "proxy fence"),
     (r"@%p\d+ bra(\s+\$exit\d+;)", r"bra.uni\1", "never written"),
     (r"bar\.sync\s+0;\n(?=(?:.*\n)*.*st\.shared)", "", "race|has not|no mbarrier"),
     (r"@%p\d+ cp\.async\.bulk\.wait_group\.read 0;", "", "still reads its shared memory"),

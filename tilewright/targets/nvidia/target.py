@@ -263,7 +263,8 @@ class NvidiaTarget(Target):
         ptx = self._own_ptx(text)
         if ptx is None:
             output = ASSEMBLY if self.assembler is None else CUBIN
-            return self._compiler.products(Request(text, self.machine, output, *self.LEVELS, assembler), name, meanwhile)
+            request = Request(text, self.machine, output, *self.LEVELS, assembler)
+            return self._compiler.products(request, name, meanwhile)
         if self.assembler is not None:
             request = Request(ptx, self.machine, FROM_PTX, assembler=assembler)
             return [ptx.encode(), *self._compiler.products(request, name, meanwhile)]

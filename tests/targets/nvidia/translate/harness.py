@@ -67,7 +67,8 @@ def outcome(text: str, given: Sequence[np.ndarray], results: Mapping[str, str]) 
     return outs
 
 
-def both(body: str, given: Mapping[str, np.ndarray], results: Mapping[str, str], declared: str = "") -> list[np.ndarray]:
+def both(body: str, given: Mapping[str, np.ndarray], results: Mapping[str, str],
+         declared: str = "") -> list[np.ndarray]:
     """What our PTX gives, which is what LLVM's gives, bit by bit but for what a NaN says; `given` is type: array,
     the type with a number behind it where it is there twice."""
     types = [t.rstrip("'") for t in given]

@@ -118,9 +118,10 @@ def _low_word(body: Body, a: str) -> Operand:
         return plus(body, "i32", low, number) if type(low) is str else signed(low + number, 32)
     opcode = body.opcode_of(a)
     if opcode in _IN_LOW_WORDS:
-        *operands, last = body.makers[a][2]
-        if all(type(o) is int or o in body.widened or o in body.sums for o in (*operands[:2], *_IN_LOW_WORDS[opcode](last))):
-            return _of_low_words(body, opcode, operands, last)
+        numbers = body.makers[a][2][:2]
+        if all(type(o) is int or o in body.widened or o in body.sums for o in numbers):
+            low = [signed(o, 32) if type(o) is int else _low_word(body, o) for o in numbers]
+            return _IN_LOW_WORDS[opcode](body, body.makers[a][2][-1], *low)
     result = body.pure("%r", "cvt.u32.u64", a)
     may = body.ones.get(a)
     if may is not None and may < 1 << 32:
@@ -128,17 +129,12 @@ def _low_word(body: Body, a: str) -> Operand:
     return result
 
 
-_IN_LOW_WORDS: Mapping[str, Callable[[Operand], tuple[Operand, ...]]] = {
-    "add.s64": lambda last: (last,), "sub.s64": lambda last: (last,), "selp.b64": lambda last: ()}
-
-
-def _of_low_words(body: Body, opcode: str, operands: Sequence[Operand], last: Operand) -> Operand:
-    """The low word of what an instruction made, out of the low words of its operands."""
-    low = [signed(o, 32) if type(o) is int else _low_word(body, o) for o in operands]
-    if opcode == "selp.b64":
-        return choose(body, "i32", last, *low)
-    low.append(signed(last, 32) if type(last) is int else _low_word(body, last))
-    return (add if opcode == "add.s64" else subtract)(body, "i32", *low)
+# What gives the low word of an instruction's result out of those of its operands; of a choice the last is a condition.
+_IN_LOW_WORDS: Mapping[str, Callable[[Body, Operand, Operand, Operand], Operand]] = {
+    "add.s64": lambda body, _, a, b: add(body, "i32", a, b),
+    "sub.s64": lambda body, _, a, b: subtract(body, "i32", a, b),
+    "selp.b64": lambda body, condition, a, b: choose(body, "i32", condition, a, b),
+}
 
 
 def same_bits(body: Body, a: Operand, source: str, target: str) -> Operand:

@@ -50,7 +50,9 @@ def by_constant(body: Body, t: str, what: str, kind: str, a: str, b: int) -> Ope
         b &= (1 << bits) - 1
     if kind == "u" or (b > 0 and body.most(a, bits) < 1 << bits - 1):
         if b & b - 1 == 0:
-            return shift_right(body, t, a, b.bit_length() - 1) if what == "div" else and_(body, t, a, signed(b - 1, bits))
+            if what == "div":
+                return shift_right(body, t, a, b.bit_length() - 1)
+            return and_(body, t, a, signed(b - 1, bits))
         quotient = _unsigned(body, t, a, b)
     else:
         size = abs(b)

@@ -507,9 +507,9 @@ def not_(body: Body, a: Operand) -> Operand:
 
 def select(body: Body, words: Sequence[str]) -> Operand:
     """`%v = select i1 %c, i32 %a, i32 %b`, given as words."""
-    if len(words) != 9:
-        raise UntranslatableError(" ".join(words))
     t = words[-2]
+    if len(words) != 9 or t not in PREFIXES:
+        raise UntranslatableError(" ".join(words))
     return choose(body, t, body.get(words[4][:-1], "i1"), body.get(words[6][:-1], t), body.get(words[8], t))
 
 

@@ -39,6 +39,13 @@ def translated(text: str, cpu: str, features: str) -> str:
 
     Raises `UntranslatableError`.
     """
+    try:
+        return _translated(text, cpu, features)
+    except (KeyError, IndexError, ValueError) as error:      # a line of another form than is looked for
+        raise UntranslatableError(f"{type(error).__name__}: {error}") from error
+
+
+def _translated(text: str, cpu: str, features: str) -> str:
     lines = text.split("\n")
     if "}" not in lines:
         raise UntranslatableError(text)

@@ -128,7 +128,8 @@ def _taken_apart(head: str) -> Statement:
             first.append(f"mov.{'pred' if prefix == '%p' else f'b{WIDTHS[prefix]}'} %s, %s;\n\t")
     pick = itemgetter(*order) if len(order) > 1 else _picker(order)
     return Statement("".join(first) + template, tuple(results), tuple(prefixes), tuple(tied), tuple(addresses),
-                     tuple(k for k in addresses if k in bare), pick, _effect(bool(sideeffect) or not results, results, text))
+                     tuple(k for k in addresses if k in bare), pick,
+                     _effect(bool(sideeffect) or not results, results, text))
 
 
 def _effect(is_effect: bool, results: list[str], text: str) -> bool | None:
