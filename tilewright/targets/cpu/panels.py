@@ -48,7 +48,6 @@ def kept(walker: Walker, op: Op, value: Value, t: Tile, write: Callable[[Buffer]
     key = _key(walker, op, value)
     if key is None:
         return None
-    walker.test(walker.virtual_ops([value]))
     bytes_ = Buffer(0, t.shape, t.element).bytes
     loop = walker.kernel.loops[-1] if walker.kernel.loops else None
     slots = 1 if loop is None else min(_MOST_SLOTS, _PANEL_BYTES // bytes_, loop.trips or _MOST_SLOTS)
@@ -59,6 +58,7 @@ def kept(walker: Walker, op: Op, value: Value, t: Tile, write: Callable[[Buffer]
     buffer = Buffer(panel.tiles, t.shape, t.element, address)
 
     def pack() -> tuple[LlvmValue, ...]:
+        walker.test(walker.virtual_ops([value]))    # of what was packed before it was tested then
         write(buffer)
         panel.label(index)
         return ()
