@@ -17,7 +17,6 @@ from collections.abc import Callable, Sequence
 from tilewright.ir.node import Op, Value
 from tilewright.ir.types import Scalar, Tile, element_of, shape_of
 from tilewright.targets.cpu import access, panels
-from tilewright.targets.cpu.deep import DeepProduct
 from tilewright.targets.cpu.evaluate import Evaluator, Index
 from tilewright.targets.cpu.fuse import Walker
 from tilewright.targets.cpu.lanes import vector
@@ -264,11 +263,8 @@ def _multiply_round(walker: Walker, op: Op, left: Buffer | None, right: Buffer, 
 
     def multiply() -> Sequence[LlvmValue]:
         slots = steps.slots(_matrix(walker, right), slot_bytes(right))
-        sizes, sums = (rows, total.shape[-1], depth), _matrix(walker, total)
-        if scheme.tiles is None:
-            DeepProduct(walker.kernel, scheme, sizes, slots, sums, unset).emit()
-        else:
-            TiledProduct(walker.kernel, scheme, sizes, first, slots.right, sums, unset, slots).emit()
+        TiledProduct(walker.kernel, scheme, (rows, total.shape[-1], depth), first, slots.right, _matrix(walker, total),
+                     unset, slots).emit()
         return ()
 
     walker.code.branch(steps.ends, multiply)

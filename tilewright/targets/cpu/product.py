@@ -83,7 +83,7 @@ class Product:
 
     def _down(self, column: LlvmValue, vectors: int, width: int) -> None:
         """All rows of a block of columns."""
-        offsets = self._offsets(column, vectors, width)
+        offsets = self._bias(column, vectors, width) if self.scheme.bias else None
         height = self.block[0] * (self.block[1] // vectors)
         whole = self.rows // height * height
         tile = partial(self._tile, column=column, vectors=vectors, width=width, offsets=offsets)
@@ -121,39 +121,35 @@ class Product:
     def _columns_at(self, column: LlvmValue, size: int) -> LlvmValue:
         return self.code.fold("mul", column, constant(LLVM_I64, size))
 
-    def _right(self, b: Matrix, column: LlvmValue, vectors: int,
-               width: int) -> Callable[[LlvmValue, int], list[LlvmValue]]:
-        """Reads the vectors of a block of columns of `b` at a step of the depth, or so many after it."""
+    def _right(self, column: LlvmValue, vectors: int, width: int) -> Callable[[LlvmValue, int], list[LlvmValue]]:
+        """Reads the vectors of a block of columns at a step of the depth, or so many after it."""
         code, scheme = self.code, self.scheme
         size = scheme.group * scheme.right.bytes
-        first = self._at(b, constant(LLVM_I64, 0), self._columns_at(column, size))
+        first = self._at(self.b, constant(LLVM_I64, 0), self._columns_at(column, size))
         t = scheme.right_vector(width)
 
         def read(k: LlvmValue, after: int = 0) -> list[LlvmValue]:
-            line = code.gep(first, code.fold("mul", k, b.stride), Type("i8"))
+            line = code.gep(first, code.fold("mul", k, self.b.stride), Type("i8"))
             if after:
-                line = code.gep(line, code.fold("mul", constant(LLVM_I64, after), b.stride), Type("i8"))
+                line = code.gep(line, code.fold("mul", constant(LLVM_I64, after), self.b.stride), Type("i8"))
             return [code.load(code.gep(line, v * width * size, Type("i8")), t, size) for v in range(vectors)]
 
         return read
 
-    def _offsets(self, column: LlvmValue, vectors: int, width: int) -> list[LlvmValue] | None:
-        """What the left operand's bias adds to each column of the result, if there is one."""
-        return self._bias(self.b, column, vectors, width) if self.scheme.bias else None
-
-    def _bias(self, b: Matrix, column: LlvmValue, vectors: int, width: int) -> list[LlvmValue]:
-        """What a bias adds for one right matrix: it lies below that."""
-        return self._right(b, column, vectors, width)(constant(LLVM_I64, self.depth // self.scheme.group), 0)
+    def _bias(self, column: LlvmValue, vectors: int, width: int) -> list[LlvmValue]:
+        """What the left operand's bias adds to each column of the result: it lies below the right operand."""
+        return self._right(column, vectors, width)(constant(LLVM_I64, self.depth // self.scheme.group), 0)
 
     def _tile(self, row: LlvmValue, height: int, column: LlvmValue, vectors: int, width: int,
               offsets: Sequence[LlvmValue] | None) -> None:
         """A block of `height` rows by `vectors` vectors, over the whole depth; `offsets` are subtracted."""
         code, size = self.code, self.scheme.total.bytes
-        cells = self._cells(row, height, column, vectors, width)
-        steps = Steps(self, self._rows(self.a, row, constant(LLVM_I64, 0), height),
-                      self._right(self.b, column, vectors, width), vectors, width)
+        lines = self._rows(self.total, row, self._columns_at(column, size), height)
+        cells = [[code.gep(line, v * width * size, Type("i8")) for v in range(vectors)] for line in lines]
+        steps = _Steps(self, self._rows(self.a, row, constant(LLVM_I64, 0), height),
+                       self._right(column, vectors, width), vectors, width)
         count = self.depth // self.scheme.group
-        unroll = unrolled(count)
+        unroll = next(u for u in _UNROLLS if count % u == 0)
 
         def run(k: LlvmValue, sums: tuple[LlvmValue, ...]) -> Sequence[LlvmValue]:
             following = list(sums)
@@ -172,12 +168,6 @@ class Product:
         for r in last.by_rows(unroll - apart, unroll, sums):
             for v, cell in enumerate(cells[r]):
                 code.store(sums[r * vectors + v], cell, size)
-
-    def _cells(self, row: LlvmValue, height: int, column: LlvmValue, vectors: int, width: int) -> list[list[LlvmValue]]:
-        """Where the sums of a block are: the address of each vector of each row."""
-        code, size = self.code, self.scheme.total.bytes
-        lines = self._rows(self.total, row, self._columns_at(column, size), height)
-        return [[code.gep(line, v * width * size, Type("i8")) for v in range(vectors)] for line in lines]
 
     def _look_ahead(self, row: LlvmValue, height: int, column: LlvmValue, block: int) -> None:
         """Ask for a part of the left operand's next tile: all whole blocks of columns ask for each line of it once.
@@ -213,11 +203,6 @@ class Product:
         return [code.op("sub", s, offsets[n % len(offsets)]) for n, s in enumerate(start)]
 
 
-def unrolled(count: int) -> int:
-    """How many of `count` steps of the depth stand in one iteration."""
-    return next(u for u in _UNROLLS if count % u == 0)
-
-
 def lines_each(height: int, lines: int, blocks: int) -> int:
     """How many of `height` rows of `lines` lines each of `blocks` blocks asks for: whole rows or a part of one."""
     least = -(-height * lines // blocks)
@@ -232,7 +217,7 @@ def _divided(code: FunctionWriter, a: LlvmValue, b: int) -> LlvmValue:
     return a if b == 1 else code.op("udiv", a, constant(LLVM_I64, b))
 
 
-class Steps:
+class _Steps:
     """Steps of the depth for one block in registers: `left` rows, and what reads the right operand's vectors."""
 
     def __init__(self, product: Product, left: Sequence[LlvmValue], right: Callable[[LlvmValue, int], list[LlvmValue]],
@@ -240,7 +225,7 @@ class Steps:
         self.code, self.scheme = product.code, product.scheme
         self.left, self.right, self.vectors, self.width = left, right, vectors, width
 
-    def at(self, k: LlvmValue) -> Steps:
+    def at(self, k: LlvmValue) -> _Steps:
         """From step `k` on."""
         self.k = k
         self.rows = [self.code.gep(first, k, self.scheme.left_step) for first in self.left]

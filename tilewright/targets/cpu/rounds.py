@@ -24,9 +24,8 @@ from tilewright.targets.cpu.state import Buffer, Kernel, Loop, Virtual
 from tilewright.targets.llvm.types import I8, I64, PTR, constant
 from tilewright.targets.llvm.types import Value as LlvmValue
 
-import os
-_ROW_BYTES = int(os.environ.get("XROW", 1 << 10))        # of the left operand in a round: 32 rows fit into the nearest cache (256: 3 to 10 % slower)
-_MOST_BYTES = int(os.environ.get("XMOST", 1 << 17))       # of a round's right operands, which share the second cache with the left ones
+_ROW_BYTES = 1 << 10        # of the left operand in a round: 32 rows fit into the nearest cache (256: 3 to 10 % slower)
+_MOST_BYTES = 1 << 17       # of a round's right operands, which share the second cache with the left ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +124,7 @@ def round_of(walker: Walker, op: Op, scheme: Scheme) -> Round | None:
 def _steps(op: Op, scheme: Scheme) -> int:
     """How many steps a round may have; a power of two."""
     a, b = op.operands[:2]
-    if len(shape_of(a.type)) != 2:
+    if scheme.tiles is None or len(shape_of(a.type)) != 2:
         return 1
     row = shape_of(a.type)[-1] * scheme.left.bytes
     right = math.prod(shape_of(b.type)) * scheme.right.bytes
