@@ -3,7 +3,8 @@
 Packing the right operand of a `dot` costs 10 to 40 % of a product of small tiles, most of it waiting for memory, and
 neighbouring programs often pack the same tiles again.  So scratch has a *panel* for such an operand: a slot for each
 step of the loop around, with the scalars that the tile was made from as its key.  A tile is a pure function of these
-and of memory; where no op of the kernel may write that memory, equal keys mean equal tiles, and a hit is not packed.
+and of memory; where no op of the kernel may write that memory, equal keys mean equal tiles, and a hit is neither
+packed nor tested again.
 
 Only slot 0 is used (or those of steps that are multiplied together, see `rounds`) while neighbours do not share their
 tiles, since it stays in the nearest cache: a run of the loop
