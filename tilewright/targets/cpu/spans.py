@@ -2,11 +2,11 @@
 
 `Spans.address(pointer)` bounds the byte offsets of a pointer or tile of pointers from the argument that it is based
 on, over the lanes on which a mask is true: comparisons in the mask narrow the spans of what they compare, where that
-stands at one place of the tile only (`placements`).  The spans
-hold where all `conditions` do: that what is computed in 32 bits (operands of `%`, of comparisons) has not wrapped,
-and that nothing left 64 bits; sums are of numbers that are far from that, which is tested where they are made, mostly
-outside of loops (saturating sums took twice as many instructions in a K loop).  Index arithmetic counts as 64-bit chains, as `Evaluator.offset` computes it.  If a
-span comes out with low > high, no lane is active.
+stands at one place of the tile only (`placements`).  The spans hold where all `conditions` do: that what is computed in
+32 bits (operands of `%`, of comparisons) has not wrapped, and that nothing left 64 bits.  Sums are of numbers that are
+far from that, which is tested where they are made, mostly outside of loops: sums that saturate took twice as many
+instructions in a K loop.  Index arithmetic counts as 64-bit chains, as `Evaluator.offset` computes it.  If a span comes
+out with low > high, no lane is active.
 
 Before: the pointer and all that it is made from is bound.  Tests: tests/targets/cpu/test_extents.py.
 """
