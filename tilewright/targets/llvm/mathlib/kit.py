@@ -55,6 +55,33 @@ def power_of_two(f: FunctionWriter, n: Value, t: Type) -> Value:
     return f.bitcast(f.op("shl", biased, constant(n.type, MANTISSA[t.element])), t)
 
 
+def nearest_power(f: FunctionWriter, t: Value, factor: float = 1.0) -> tuple[Value, Value]:
+    """The integer nearest to `t` * `factor`, n, as `nearest` gives it, and 2**n, if that is a normal number.
+
+    The exponent's bias is added together with the large number, and shifting drops all above: one instruction, not 3.
+    """
+    whole, bits = _nearest_biased(f, t, factor, BIAS[t.type.element])
+    return whole, _as_exponent(f, bits, t.type)
+
+
+def nearest_powers(f: FunctionWriter, t: Value, factor: float = 1.0) -> tuple[Value, Value, Value]:
+    """The same with two powers whose product is 2**n, for any n that two normal numbers reach."""
+    whole, bits = _nearest_biased(f, t, factor, 2 * BIAS[t.type.element])
+    half = f.op("lshr", bits, constant(bits.type, 1))     # the large number's own bits stay above the exponent
+    return whole, _as_exponent(f, half, t.type), _as_exponent(f, f.op("sub", bits, half), t.type)
+
+
+def _nearest_biased(f: FunctionWriter, t: Value, factor: float, bias: int) -> tuple[Value, Value]:
+    """The nearest integer as a float, and an integer whose low bits are it and `bias`."""
+    magic = number(t, _MAGIC[t.type.element] + bias)
+    shifted = f.op("fadd", t, magic) if factor == 1.0 else f.fma(t, number(t, factor), magic)
+    return f.op("fsub", shifted, magic), f.bitcast(shifted, t.type.as_int)
+
+
+def _as_exponent(f: FunctionWriter, bits: Value, t: Type) -> Value:
+    return f.bitcast(f.op("shl", bits, constant(bits.type, MANTISSA[t.element])), t)
+
+
 def scale(f: FunctionWriter, p: Value, n: Value) -> Value:
     """p * 2**n with one rounding, for 0.5 < |p| < 2 and any n that two normal factors reach."""
     if f.isa.avx512:    # becomes vscalef; elsewhere llvm.ldexp is a call an element
