@@ -8,6 +8,7 @@ Tests: tests/targets/llvm/test_mathlib.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tilewright.targets.llvm.text import FunctionWriter
 from tilewright.targets.llvm.types import Type, Value, constant
@@ -55,31 +56,32 @@ def power_of_two(f: FunctionWriter, n: Value, t: Type) -> Value:
     return f.bitcast(f.op("shl", biased, constant(n.type, MANTISSA[t.element])), t)
 
 
-def nearest_power(f: FunctionWriter, t: Value, factor: float = 1.0) -> tuple[Value, Value]:
-    """The integer nearest to `t` * `factor`, n, as `nearest` gives it, and 2**n, if that is a normal number.
+@dataclass(frozen=True, slots=True)
+class Exponent:
+    """An integer n in the low bits of a word, with the exponent's bias once or twice: `nearest_exponent` makes it."""
 
-    The exponent's bias is added together with the large number, and shifting drops all above: one instruction, not 3.
+    bits: Value
+    type: Type
+
+    def power(self, f: FunctionWriter) -> Value:
+        """2**n, a normal number, where the bias is in it once: what is above the exponent is shifted out."""
+        return f.bitcast(f.op("shl", self.bits, constant(self.bits.type, MANTISSA[self.type.element])), self.type)
+
+    def powers(self, f: FunctionWriter) -> tuple[Value, Value]:
+        """Two normal numbers whose product is 2**n, where the bias is in it twice."""
+        half = f.op("lshr", self.bits, constant(self.bits.type, 1))
+        first, second = half, f.op("sub", self.bits, half)
+        return Exponent(first, self.type).power(f), Exponent(second, self.type).power(f)
+
+
+def nearest_exponent(f: FunctionWriter, t: Value, factor: float, biases: int) -> tuple[Value, Exponent]:
+    """The integer nearest to `t` * `factor`, as `nearest` gives it, and as an exponent with its bias so many times.
+
+    The bias is added together with the large number, so that a power takes one instruction and not three.
     """
-    whole, bits = _nearest_biased(f, t, factor, BIAS[t.type.element])
-    return whole, _as_exponent(f, bits, t.type)
-
-
-def nearest_powers(f: FunctionWriter, t: Value, factor: float = 1.0) -> tuple[Value, Value, Value]:
-    """The same with two powers whose product is 2**n, for any n that two normal numbers reach."""
-    whole, bits = _nearest_biased(f, t, factor, 2 * BIAS[t.type.element])
-    half = f.op("lshr", bits, constant(bits.type, 1))     # the large number's own bits stay above the exponent
-    return whole, _as_exponent(f, half, t.type), _as_exponent(f, f.op("sub", bits, half), t.type)
-
-
-def _nearest_biased(f: FunctionWriter, t: Value, factor: float, bias: int) -> tuple[Value, Value]:
-    """The nearest integer as a float, and an integer whose low bits are it and `bias`."""
-    magic = number(t, _MAGIC[t.type.element] + bias)
+    magic = number(t, _MAGIC[t.type.element] + biases * BIAS[t.type.element])
     shifted = f.op("fadd", t, magic) if factor == 1.0 else f.fma(t, number(t, factor), magic)
-    return f.op("fsub", shifted, magic), f.bitcast(shifted, t.type.as_int)
-
-
-def _as_exponent(f: FunctionWriter, bits: Value, t: Type) -> Value:
-    return f.bitcast(f.op("shl", bits, constant(bits.type, MANTISSA[t.element])), t)
+    return f.op("fsub", shifted, magic), Exponent(f.bitcast(shifted, t.type.as_int), t.type)
 
 
 def scale(f: FunctionWriter, p: Value, n: Value) -> Value:
