@@ -89,7 +89,7 @@ class Product:
         height = self.block[0] * (self.block[1] // vectors)
         tile = partial(self._tile, column=column, vectors=vectors, width=width, offsets=offsets)
         for start, stop, part in row_blocks(self.rows, height):
-            self._over(start, stop, part, lambda i, part=part: tile(i, part))
+            self._over(start, stop, part, partial(tile, height=part))
 
     def _over(self, start: int, stop: int, step: int, body: Callable[[LlvmValue], None]) -> None:
         """`body` at start, start + step, ... below stop."""
