@@ -91,8 +91,8 @@ def run_product(M, N, K, dtype="fp16", a_turned=False, b_turned=False, adds=Fals
     return code.texts["ptx"]
 
 
-@pytest.mark.parametrize("M, N, K, warps", [(64, 32, 16, 4), (64, 32, 128, 4), (128, 64, 32, 4), (128, 128, 16, 8),
-                                            (64, 64, 64, 8), (64, 256, 16, 4), (256, 32, 32, 8), (128, 64, 16, 16),
+@pytest.mark.parametrize("M, N, K, warps", [(64, 32, 32, 4), (64, 32, 128, 4), (128, 64, 32, 4), (128, 128, 16, 8),
+                                            (64, 64, 64, 8), (64, 256, 16, 4), (256, 32, 32, 8), (128, 64, 64, 16),
                                             (64, 512, 16, 8), (48, 24, 32, 4)])
 @pytest.mark.parametrize("a_turned, b_turned", [(False, False), (True, False), (False, True), (True, True)])
 def test_shapes_and_majors(M, N, K, warps, a_turned, b_turned):
