@@ -261,8 +261,10 @@ class SourceFunction:
 
     def _not_found(self, what: str, cure: str) -> NoReturn:
         code = self.fn.__code__
+        text = linecache.getline(code.co_filename, code.co_firstlineno)
         raise SourceNotFoundError(f"cannot compile {self.__name__}: {what}; {cure}",
-                             Location(code.co_filename, code.co_firstlineno, function=self.__name__))
+                                  Location(code.co_filename, code.co_firstlineno, len(text) - len(text.lstrip()),
+                                           function=self.__name__))
 
 
 _FUTURE_ANNOTATIONS = 0x1000000     # CO_FUTURE_ANNOTATIONS of Include/cpython/code.h
