@@ -87,7 +87,7 @@ class Kernel:
     @computed
     def likely_axis(self) -> Axis:
         """What is so if nothing that is divided is negative."""
-        return Axis(self.module, ranges=self.axis.ranges, signs=True)
+        return Axis.likely(self.module, self.axis)
 
     # -- values
 
