@@ -199,11 +199,20 @@ def test_the_left_operands_next_tile_is_asked_for():
 
 
 @pytest.mark.parametrize("height,lines,blocks", [(8, 2, 2), (8, 2, 8), (8, 4, 16), (8, 1, 1), (4, 3, 5), (6, 5, 7),
-                                                 (1, 6, 4), (8, 3, 100)])
+                                                 (1, 6, 4), (8, 3, 100), (6, 4, 8), (5, 4, 6), (9, 8, 10)])
 def test_all_blocks_ask_for_all_lines(height, lines, blocks):
     each = lines_each(height, lines, blocks)
     assert each * blocks >= height * lines and (each % lines == 0 or lines % each == 0)
     assert each <= lines * -(-height // blocks)
+
+
+@pytest.mark.parametrize("bits", [128, 256, 512])
+@pytest.mark.parametrize("m,n,k", [(128, 128, 64), (64, 64, 32), (64, 96, 48), (48, 112, 80), (128, 256, 64)])
+def test_blocks_of_every_machine_ask_for_lines(bits, m, n, k):
+    """Also where a block's share is more than half a row (six rows of four lines for eight blocks)."""
+    module = run_passes(matmul(m, n, k, masked=False), target().passes(Options()))
+    isa = WIDE if bits == 512 else dataclasses.replace(WIDE, avx512=False) if bits == 256 else Isa()
+    assert "call void @llvm.prefetch" in generate(module, isa, bits).text
 
 
 @pytest.mark.parametrize("batch", [(2,), (2, 3)])

@@ -39,7 +39,9 @@ def copy(x, out, n, OFF: tl.constexpr, B: tl.constexpr):
 @differs("Accesses outside of a tensor are errors", topic="Memory",
          peer="They read and write foreign memory, or end the process.",
          ours="`OutOfBoundsError` with argument, element, program and line, and the store is not done. Compiled CPU "
-              "code tests tiles against the extents of the arguments; `TILEWRIGHT_CHECK_BOUNDS=0` turns that off.")
+              "code tests tiles against the extents of the arguments; `TILEWRIGHT_CHECK_BOUNDS=0` turns that off. A "
+              "load whose value nobody needs, or only a branch that is not taken, is not done by compiled code, so "
+              "nothing is wrong there; the interpreter and checked mode report it.")
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("offset, index, program", [
     (100_000_000, 100_000_000, 0), (-1, -1, 0), (105, 1000, 6), (10**12, 10**12, 0), (-(2**40), -(2**40), 0)])
@@ -53,6 +55,38 @@ def test_a_load_out_of_bounds(engine, offset, index, program):
     assert shown in str(error) and "mask" in str(error)
     assert isinstance(error, IndexError)
     assert not out[program * 128:].any(), "nothing is written by that program"
+
+
+@triton.jit
+def sometimes(x, out, flag, B: tl.constexpr):
+    i = tl.arange(0, B)
+    v = tl.load(x + i)
+    if flag > 0:
+        tl.store(out + i, v)
+
+
+@triton.jit
+def unneeded(x, out, flag, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.load(x + i)
+    if flag > 0:
+        tl.store(out + i, i.to(tl.float32))
+
+
+@differs("Accesses outside of a tensor are errors")
+@pytest.mark.parametrize("kernel, flag", [(sometimes, 0), (unneeded, 0), (unneeded, 1)])
+def test_only_the_interpreter_reports_a_load_that_nobody_needs(kernel, flag):
+    x, out = np.ones(1000, np.float32), np.zeros(1024, np.float32)
+    assert caught("batched", kernel, (1,), x, out, flag, 1024).index == 1000
+    launch("cpu", kernel, (1,), x, out, flag, 1024)
+    np.testing.assert_array_equal(out, np.arange(1024, dtype=np.float32) * flag)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_load_that_a_branch_needs_is_tested(engine):
+    x, out = np.ones(1000, np.float32), np.zeros(1024, np.float32)
+    assert caught(engine, sometimes, (1,), x, out, 1, 1024).index == 1000
+    assert not out.any()
 
 
 @pytest.mark.parametrize("engine", ENGINES)

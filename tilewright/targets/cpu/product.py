@@ -206,7 +206,7 @@ class Product:
 def lines_each(height: int, lines: int, blocks: int) -> int:
     """How many of `height` rows of `lines` lines each of `blocks` blocks asks for: whole rows or a part of one."""
     least = -(-height * lines // blocks)
-    return -(-least // lines) * lines if least >= lines else next(n for n in range(least, lines) if lines % n == 0)
+    return -(-least // lines) * lines if least >= lines else next(n for n in range(least, lines + 1) if lines % n == 0)
 
 
 def _divided(code: FunctionWriter, a: LlvmValue, b: int) -> LlvmValue:
