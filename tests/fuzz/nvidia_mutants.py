@@ -23,6 +23,7 @@ SUITES = {
     PASSES + "pipeline": [_TESTS + "test_pipeline.py"], NVIDIA + "copies": [_TESTS + "test_pipeline.py"],
     PASSES + "staging": [_TESTS + "test_pipeline.py"], PASSES + "order": [_TESTS + "test_order.py"],
     PASSES + "persist": [_TESTS + "test_persist.py"],
+    PASSES + "few_programs": [_TESTS + "test_few_programs.py"],
     NVIDIA + "conversion": [_TESTS + "test_conversion.py"], NVIDIA + "renaming": ["tests/lang/test_values_indices.py"],
     NVIDIA + "matrix": [_TESTS + "test_matrix.py"], NVIDIA + "mma": [_TESTS + "test_matrix.py"],
     NVIDIA + "shared": [_TESTS + "test_shared.py", _TESTS + "test_warps.py"],
@@ -57,6 +58,10 @@ MUTANTS = (
     code("nv-map-stride", NVIDIA + "tensor_maps", "resolved", 'computed(e, slots) * item for e in described["strides"]',
          'computed(e, slots) for e in described["strides"]'),
     code("nv-map-bits", NVIDIA + "tensor_maps", "_signed", "if number >> bits - 1", "if False"),
+    # numbers of programs
+    code("nv-few-index", PASSES + "few_programs", "_is_index", "op.name in _INDEX and", ""),
+    code("nv-few-limit", PASSES + "few_programs", "few_programs", "LIMITS[told[1:].index(told[-1])]",
+         "2 * LIMITS[told[1:].index(told[-1])]"),
     # pipelined loops
     code("nv-pipe-wait", PASSES + "pipeline", "_Loop._iteration", '{"pending": self._stages - 2}',
          '{"pending": self._stages - 1}'),

@@ -127,10 +127,11 @@ _FOLLOWS: dict[str, Sequence[int]] = {
 
 
 class Ranges(Forward[Interval]):
-    """Intervals of all integers of one function; `fact(value)` gives one."""
+    """Intervals of all integers of one function; `fact(value)` gives one.  `most_programs` as in `Module`."""
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: Function, most_programs: int = 0) -> None:
         super().__init__()
+        self._most_programs = most_programs or _MAX_PROGRAMS
         self._ops = defining_ops(function.body)
         self.walk(function.body)
 
@@ -240,9 +241,9 @@ class Ranges(Forward[Interval]):
         if op.name == "iota":
             return Interval(op.attrs["start"], op.attrs["end"] - 1)
         if op.name in ("program_id", "block_id"):
-            return Interval(0, _MAX_PROGRAMS - 1)
+            return Interval(0, self._most_programs - 1)
         if op.name in ("num_programs", "num_blocks"):
-            return Interval(1, _MAX_PROGRAMS)
+            return Interval(1, self._most_programs)
         facts = [self.fact(v) for v in op.operands]
         bits = element_of(op.result.type).bits
         if op.name in _BINARY and bits > 1:

@@ -123,12 +123,14 @@ class Module:
 
     `disjoint`: no memory reached by a written argument overlaps that of another argument.
     `wide`: some argument reaches 2**30 elements or more.
+    `most_programs`: no axis of the grid has more programs; 0 if nothing is known of them.
     """
 
     entry_name: str
     functions: Mapping[str, Function] = field(default_factory=dict)
     disjoint: bool = False
     wide: bool = False
+    most_programs: int = 0
 
     @property
     def entry(self) -> Function:
