@@ -27,6 +27,7 @@ from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia.emit.code import Code
 from tilewright.targets.nvidia.lazy import Lazy, Picked, registers_of
 from tilewright.targets.nvidia.shared import SharedMemory, alignment
+from tilewright.targets.nvidia.unobserved import unobserved
 
 if TYPE_CHECKING:
     from tilewright.targets.nvidia.capability import Capability
@@ -64,6 +65,7 @@ class Kernel:
         self.divides = any(op.name in _SIGN_MATTERS for op in ops_in(module.entry.body))
         self.written: frozenset[Value] = frozenset()
         self.ahead = _loaded_ahead(module.entry.body)
+        self.unobserved = unobserved(module.entry.body)
         self.uses: Mapping[Value, int] | None = None
         self.messages = Messages()
         self.shared = SharedMemory(code, alignment(max(
