@@ -126,7 +126,7 @@ def lines(turns: int) -> Iterator[str]:
     yield f"\nfor sm_90a, to a cubin by {finds}: median and least ms of {turns}, and processor time of the parts"
     for name, case in CASES.items():
         calls = [ours(kernels, case, target), peer(case)]
-        times = _interleaved([call for call in calls if call is not None], turns)
+        times = interleaved([call for call in calls if call is not None], turns)
         used = [statistics.median(column) for column in zip(*(parts(kernels, case, target) for _ in range(turns)))]
         versus = "no triton here"
         if len(times) == 2:
@@ -137,7 +137,7 @@ def lines(turns: int) -> Iterator[str]:
         yield "    " + ", ".join(f"{part} {ms:.1f}" for part, ms in zip(PARTS, used))
 
 
-def _interleaved(calls: list[Callable[[], object]], turns: int) -> list[list[float]]:
+def interleaved(calls: list[Callable[[], object]], turns: int) -> list[list[float]]:
     """Milliseconds of each call, one after the other in turns; the first turn does not count."""
     times: list[list[float]] = [[] for _ in calls]
     for turn in range(turns + 1):
