@@ -1,8 +1,8 @@
 """What a user waits for at the first call of a kernel, `kernel[grid](...)` with nothing cached, until it has run.
 
 One process, both packages, each warmed by a kernel of another signature: compilers and their children are there.
-Every measured call is of a function that is new, in a file and under names of its own, with an empty cache folder: so
-neither package, nor nvJitLink, nor gcc (which builds triton's launcher, once for each signature) has anything of it.
+Every measured call is of a function that is new, in a file and under names of its own, with an empty cache: so neither
+package, nor nvJitLink, nor gcc (which builds triton's launcher, once for each signature) has anything of it.
 Beside it stands the compilation alone (`compiles`).  Needs a GPU: python benchmarks/gpu_cases/colds.py [--turns 5]
 """
 
@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -33,7 +34,7 @@ import triton
 import triton.language as tl
 
 @triton.jit
-def warming{suffix}(out_ptr, factor, BLOCK: tl.constexpr):
+def warming(out_ptr, factor, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)
     tl.store(out_ptr + i, tl.load(out_ptr + i) * factor)
 """
@@ -87,31 +88,40 @@ def first_calls(torch: Any, packages: Sequence[str], turns: int) -> dict[str, di
     """Milliseconds of first calls, by kernel and package; packages and kernels take turns."""
     found: dict[str, dict[str, list[float]]] = {name: {package: [] for package in packages} for name in LAUNCHES}
     given = {name: launch(torch) for name, launch in LAUNCHES.items()}
-    kept = {name: os.environ.get(name) for name in _FOLDERS}
-    count = 0
+    with tempfile.TemporaryDirectory() as folder, _caches_in(Path(folder, "cache")) as cache:
+        for package in packages:
+            warming = _module(package, _WARMING, folder, "warming")
+            warming.warming[(1,)](torch.ones(64, device="cuda"), 2.0, BLOCK=64)
+        order = [(turn, name, package) for turn in range(turns + 1) for name in LAUNCHES
+                 for package in packages[::1 if turn % 2 else -1]]
+        for count, (turn, name, package) in enumerate(order):
+            for kept in cache.rglob("*"):
+                if kept.is_file():
+                    kept.unlink()
+            spent = _first_call(torch, package, name, given[name], folder, count)
+            if turn:        # the first does not count
+                found[name][package].append(spent)
+    return found
+
+
+@contextmanager
+def _caches_in(folder: Path) -> Iterator[Path]:
+    """The cache of both packages, for the functions that are decorated inside.  It stays the same: a package with
+    another one has other compile children."""
+    folder.mkdir(mode=0o700)
+    before = {name: os.environ.get(name) for name in _FOLDERS}
+    os.environ.update(dict.fromkeys(_FOLDERS, str(folder)))
     try:
-        with tempfile.TemporaryDirectory() as folder:
-            for turn in range(turns + 1):       # the first does not count
-                for name in LAUNCHES:
-                    for package in packages[::1 if turn % 2 else -1]:
-                        count += 1
-                        os.environ.update(dict.fromkeys(_FOLDERS, str(Path(folder, f"cache{count}"))))
-                        spent = _first_call(torch, package, name, given[name], folder, count)
-                        if turn:
-                            found[name][package].append(spent)
+        yield folder
     finally:
-        for name, value in kept.items():
+        for name, value in before.items():
             os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value
-    return found
 
 
 def _first_call(torch: Any, package: str, name: str, given: Arguments, folder: str, count: int) -> float:
     case, suffix = CASES[name], f"_{count}"
-    if count <= 2:      # once for each package
-        warming = _module(package, _WARMING.format(suffix=suffix), folder, f"warming{suffix}")
-        getattr(warming, f"warming{suffix}")[(1,)](torch.ones(64, device="cuda"), 2.0, BLOCK=64)
     text = _DEFINITION.sub(lambda found: f"def {found[1]}{suffix}(", KERNELS.read_text())
     kernel = getattr(_module(package, text, folder, f"kernels{suffix}"), f"{case.kernel}{suffix}")
     arguments, grid = given

@@ -39,6 +39,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from tilewright.collecting import COLLECTOR_RESTS
 from tilewright.computed import computed
 from tilewright.diagnostics import CompilationError
 from tilewright.ir.node import Module
@@ -202,7 +203,8 @@ class NvidiaTarget(Target):
             made.append(generate(staged, self.capability, options.num_warps, options.line_info, options.maxnreg))
             return int(made[-1].metadata["shared"])
 
-        laid_out, num_stages = self._fitting(module, options, shared_bytes, may_persist)
+        with COLLECTOR_RESTS:
+            laid_out, num_stages = self._fitting(module, options, shared_bytes, may_persist)
         generated = made[-1]        # what fits is asked about last
         texts: dict[str, str] = {}
 
