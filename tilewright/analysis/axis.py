@@ -46,7 +46,7 @@ class Axis(Forward[AxisInfo]):
         self.assumed: set[Value] = set()        # integers that are supposed not to be negative
         self.doubtful: set[Op] = set()          # ops of which more were known if something were not negative
         function = module.entry if function is None else function
-        self.ranges = Ranges(function, module.most_programs) if sure is None else sure.ranges
+        self.ranges: Ranges = Ranges(function, module.most_programs) if sure is None else sure.ranges
         self._wide = module.wide
         for param, facts in zip(function.params, function.param_facts):
             self.set_fact(param, of_scalar(facts.divisible_by, param.type))

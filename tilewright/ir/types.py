@@ -116,7 +116,7 @@ ALL_SCALARS: tuple[Scalar, ...] = tuple(Scalar(n) for n in _SCALARS)
 
 def element_of(t: Type) -> Element:
     """The element type of a tile, or the type itself."""
-    return t.element if t.__class__ is Tile else t      # type: ignore[union-attr,return-value]
+    return t.element if t.__class__ is Tile else t      # type: ignore[return-value]
 
 
 def shape_of(t: Type) -> tuple[int, ...]:

@@ -283,7 +283,7 @@ class Autotuner(KernelInterface):
         workers = min(len(configs), usable_cores() - 1)
         if workers < 2 or active_mode.get() is not None:
             for config in configs:
-                kernel = self._unless_unfit(lambda config=config: self._warm(config, args, kwargs, grid))
+                kernel = self._unless_unfit(partial(self._warm, config, args, kwargs, grid))
                 before.restore()
                 yield kernel
             return

@@ -32,7 +32,7 @@ class Lazy(Sequence[Value]):
     def __getitem__(self, index: slice) -> Sequence[Value]: ...
 
     def __getitem__(self, index: int | slice) -> Value | Sequence[Value]:
-        if index.__class__ is slice:
+        if isinstance(index, slice):
             return tuple(self[k] for k in range(*index.indices(self._count)))
         if not 0 <= index < self._count:
             raise IndexError(index)
@@ -58,7 +58,7 @@ class Picked(Sequence[Value]):
     def __getitem__(self, index: slice) -> Sequence[Value]: ...
 
     def __getitem__(self, index: int | slice) -> Value | Sequence[Value]:
-        if index.__class__ is slice:
+        if isinstance(index, slice):
             return Picked(self._source, self._numbers[index])
         return self._source[self._numbers[index]]
 
