@@ -25,6 +25,7 @@ from tilewright.passes import run_passes
 from tilewright.targets.llvm import toolchain
 from tilewright.targets.llvm.machine import ASSEMBLY, Request
 from tilewright.targets.nvidia.generate import generate
+from tilewright.targets.nvidia.passes.few_programs import few_programs
 from tilewright.targets.nvidia.target import NvidiaTarget
 
 _NUMBERS = itertools.count()
@@ -110,7 +111,7 @@ def parts(kernels: ModuleType, case: Compilation, target: NvidiaTarget) -> list[
 
     lowered = _renamed(mark(lower(triton.jit(fn), signature, options)))
     module = mark(run_passes(lowered.module, list(target.passes(options)), check=1))
-    laid_out = mark(target.laid_out(module, options))
+    laid_out = mark(target.laid_out(few_programs(module), options))
     text = mark(generate(laid_out, target.capability, options.num_warps)).text
     ptx = mark(toolchain.compile_request(Request(text, target.machine, ASSEMBLY, *target.LEVELS)))
     if target.assembler is not None:

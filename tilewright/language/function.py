@@ -217,8 +217,14 @@ class SourceFunction:
                         self._in_characters(end_line, end_column), self.__name__, caller)
 
     def _in_characters(self, line: int, byte_column: int) -> int:
+        if self._is_ascii:
+            return byte_column
         text = self.line_text(line)
         return byte_column if text.isascii() else len(text.encode()[:byte_column].decode(errors="ignore"))
+
+    @computed
+    def _is_ascii(self) -> bool:
+        return all(line.isascii() for line in self._parsed.lines)
 
     @computed
     def _parsed(self) -> _Parsed:
