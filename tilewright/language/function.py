@@ -26,6 +26,7 @@ from tilewright.diagnostics import Location, SourceNotFoundError, cut_own_frames
 from tilewright.language.constexpr import constexpr
 from tilewright.language.source_text import found_text, is_in_no_file
 from tilewright.language.types import const, dtype, pointer_type
+from tilewright.locks import ForkSafeLock
 
 Name = str | int
 
@@ -252,7 +253,7 @@ class SourceFunction:
     def _parse_given(self, text: str) -> _Parsed:
         text = text if text[:1] not in " \t" else textwrap.dedent(text)
         try:
-            module = ast.parse(text)
+            module = _parsed(text)
         except SyntaxError as error:
             self._not_found(f"the text given as `source` is no Python: {error.msg} (line {error.lineno})",
                             "give the text that was executed")
@@ -271,6 +272,19 @@ class SourceFunction:
                              Location(code.co_filename, code.co_firstlineno, function=self.__name__))
 
 
+_PARSING = ForkSafeLock()
+
+
+def _parsed(text: str) -> ast.Module:
+    """The syntax tree of `text`.
+
+    One thread at a time: CPython up to 3.11 counts the depth of trees for all threads together, and raises SystemError
+    where two of them are at it (CPython's issue 106905).
+    """
+    with _PARSING:
+        return ast.parse(text)
+
+
 _FUTURE_ANNOTATIONS = 0x1000000     # CO_FUTURE_ANNOTATIONS of Include/cpython/code.h
 
 
@@ -283,7 +297,7 @@ def _definition_at(lines: Sequence[str], first: int, name: str) -> ast.FunctionD
     head, shift = ("if True:\n", first - 2) if lines[first - 1][:1] in (" ", "\t") else ("", first - 1)
     for end in _possible_ends(lines, first):
         try:
-            module = ast.parse("\n" * shift + head + "".join(lines[first - 1:end]))
+            module = _parsed("\n" * shift + head + "".join(lines[first - 1:end]))
             break
         except SyntaxError:
             continue
