@@ -97,6 +97,14 @@ def test_decorating_is_lazy_and_the_missing_source_is_said_on_use():
     assert (caught.value.location.file, caught.value.location.line) == ("<string>", 1)
 
 
+def test_the_caret_below_a_lambda_begins_where_its_line_does():
+    fn = SourceFunction(lambda x: x)
+    with pytest.raises(SourceNotFoundError, match="a lambda cannot be compiled") as caught:
+        fn.tree()
+    code, carets = str(caught.value).splitlines()[1:3]
+    assert code.index("fn = ") == carets.index("^") and len(code) == len(carets)
+
+
 @differs("Kernels need no file")
 @pytest.mark.parametrize("before", ["", "import math\n\n\n", "@decorated\n"])
 def test_given_source_has_the_lines_of_the_executed_text(before):

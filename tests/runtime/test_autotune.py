@@ -501,3 +501,29 @@ def test_configs_compile_at_once(cores):
     with knobs.scope(disk_cache=False):
         tuned(kernel, configs, do_bench=times([[1, 1, 1]] * 3))[grid](x, 100, 2.0)
     assert (x == 2).all()
+
+
+def test_below_jit():
+    def plain(x, BLOCK: tl.constexpr):
+        tl.store(x, BLOCK)
+
+    said = r"autotune takes a kernel, not the plain function plain; write @autotune\(...\) above @jit"
+    with pytest.raises(TypeError, match=said):
+        triton.autotune([triton.Config({"BLOCK": 1})], key=[])(plain)
+
+
+def test_a_config_that_leaves_a_parameter_out():
+    @triton.jit
+    def kernel(x, BLOCK: tl.constexpr, STEP: tl.constexpr = 1):
+        tl.store(x, BLOCK + STEP)
+
+    configs = [triton.Config({"BLOCK": 1}), triton.Config({"STEP": 2}, num_warps=8)]
+    said = (r"kernel: the config \(STEP: 2, num_warps: 8, .*\) sets no BLOCK, and neither does the launch; write "
+            r"Config\({'BLOCK': ...}\)")
+    with pytest.raises(TypeError, match=said):
+        triton.autotune(configs, key=[])(kernel)[(1,)](np.zeros(1, np.int32))
+    ruled = triton.heuristics({"BLOCK": lambda args: 4})(kernel)
+    out = np.zeros(1, np.int32)
+    configs = [triton.Config({}), triton.Config({"STEP": 1}, num_warps=8)]
+    triton.autotune(configs, key=[], warmup=0.05, rep=0.1)(ruled)[(1,)](out)
+    assert out[0] == 5

@@ -268,8 +268,10 @@ class SourceFunction:
 
     def _not_found(self, what: str, cure: str) -> NoReturn:
         code = self.fn.__code__
+        text = linecache.getline(code.co_filename, code.co_firstlineno)
         raise SourceNotFoundError(f"cannot compile {self.__name__}: {what}; {cure}",
-                             Location(code.co_filename, code.co_firstlineno, function=self.__name__))
+                                  Location(code.co_filename, code.co_firstlineno, len(text) - len(text.lstrip()),
+                                           function=self.__name__))
 
 
 _PARSING = ForkSafeLock()

@@ -31,6 +31,7 @@ from tilewright.diagnostics import (
     OutOfResources,
     shows_users_frames,
 )
+from tilewright.language.function import ParamKind
 from tilewright.language.structures import part_name
 from tilewright.locks import NO_FORK
 from tilewright.runtime import knobs
@@ -42,7 +43,7 @@ from tilewright.runtime.descriptor import TensorDescriptor, class_of, parts_of
 from tilewright.runtime.devices import DEVICES
 from tilewright.runtime.driver import driver, usable_cores
 from tilewright.runtime.hooks import HOOKS
-from tilewright.runtime.interface import KernelInterface, in_torch_graph
+from tilewright.runtime.interface import KernelInterface, in_torch_graph, parameters_of
 from tilewright.runtime.launch import CUDA, CompiledKernel
 from tilewright.runtime.tunings import Tuning, tuning_of
 from tilewright.targets.base import MemoryCopy
@@ -181,6 +182,7 @@ class Autotuner(KernelInterface):
         if key in self.cache:
             return self.cache[key], False
         configs = self._pruned(named, {**kwargs, "grid": grid, "warmup": False})
+        self._check_complete(configs, named)
         if len(configs) == 1 or self.base_fn.interprets():
             self.cache[key] = configs[0]
             return configs[0], False
@@ -196,6 +198,19 @@ class Autotuner(KernelInterface):
             tuning.write(self.configs_timings)
         self._tell(key, self.bench_time)
         return self.cache[key], True
+
+    def _check_complete(self, configs: Sequence[Config], named: Mapping[str, Any]) -> None:
+        """TypeError for a config without a parameter that nobody else gives either."""
+        given, fn = set(named), self.fn
+        while isinstance(fn, KernelInterface) and fn is not self.base_fn:
+            given |= set(getattr(fn, "values", ()))       # of heuristics
+            fn = fn.fn  # type: ignore[attr-defined]
+        wanted = [p.name for p in self.base_fn.params if not p.has_default and p.kind is not ParamKind.VARIADIC]
+        for config in configs:
+            missing = [name for name in wanted if name not in given and name not in config.kwargs]
+            if missing:
+                raise TypeError(f"{self.__name__}: the config ({config}) sets no {', '.join(missing)}, and neither "
+                                f"does the launch; write Config({{{missing[0]!r}: ...}})")
 
     def _tell(self, key: tuple[Any, ...], duration: float | None) -> None:
         """Tell the listener of a choice; `duration` is None for one that was on disk."""
@@ -486,5 +501,5 @@ def autotune(configs: Sequence[Config], key: Sequence[str], prune_configs_by: Ma
         raise TypeError(f"configs of autotune are Config objects, not {wrong!r}; write Config({{'BLOCK': 64}}, "
                         "num_warps=4)")
     return shows_users_frames(lambda fn: Autotuner(
-        fn, fn.arg_names, configs, key, reset_to_zero, restore_value, pre_hook, post_hook, prune_configs_by, warmup,
-        rep, use_cuda_graph, do_bench, cache_results))
+        fn, parameters_of(fn, "autotune"), configs, key, reset_to_zero, restore_value, pre_hook, post_hook,
+        prune_configs_by, warmup, rep, use_cuda_graph, do_bench, cache_results))

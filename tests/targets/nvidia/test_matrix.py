@@ -63,7 +63,8 @@ def test_shapes_and_warps(M, N, K, warps, transposed):
     given = np.ascontiguousarray(b.T) if transposed else b
     ptx = run(product, a, given, c, M=M, N=N, K=K, transposed=transposed, num_warps=warps)
     np.testing.assert_allclose(c, a.astype(np.float32) @ b.astype(np.float32), rtol=1e-5, atol=1e-4)
-    assert "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32" in ptx
+    by_warpgroups = M >= 64 and warps % 4 == 0      # test_warpgroup.py
+    assert ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32" in ptx) != by_warpgroups
 
 
 @pytest.mark.parametrize("dtype, out, name", [
@@ -107,7 +108,7 @@ def test_batches():
 
 def test_sides_that_are_no_powers_of_two():
     a, b, c = numbers((48, 32), np.float16), numbers((32, 24), np.float16, 1), np.zeros((48, 24), np.float32)
-    ptx = run(product, a, b, c, M=48, N=24, K=32)
+    ptx = run(product, a, b, c, M=48, N=24, K=32, num_warps=2)
     np.testing.assert_allclose(c, a.astype(np.float32) @ b.astype(np.float32), rtol=1e-5, atol=1e-4)
     assert "mma.sync" in ptx
     a, b = numbers((16, 24), np.float16), numbers((24, 8), np.float16, 1)

@@ -24,13 +24,14 @@ from tilewright.targets.nvidia.emit.code import LANE_BITS
 from tilewright.targets.nvidia.passes.staging import Buffer
 from tilewright.targets.nvidia.runs import Group, in_runs
 from tilewright.targets.nvidia.state import Kernel
+from tilewright.targets.nvidia.wgmma import is_shared
 
 _SIZES = (16, 8, 4)         # of a cp.async
 
 
 def buffer_bytes(op: Op) -> int:
     """What a `shared_alloc` takes."""
-    return Buffer(op.attrs["memory"]).bytes * int(op.attrs["count"])
+    return Buffer(op.attrs["memory"], op.attrs["align"]).bytes * int(op.attrs["count"])
 
 
 def shared_alloc(kernel: Kernel, op: Op) -> None:
@@ -135,6 +136,9 @@ def shared_load(kernel: Kernel, op: Op) -> None:
     """A tile of shared memory; nothing is loaded before somebody needs it, unless the op says `now`."""
     memory, layout = op.attrs["memory"], layout_of(op.result)
     assert memory.layout is not None
+    if is_shared(layout):       # it stays there
+        kernel.bind(op.result, [kernel.scalar(op.operands[0])])
+        return
     forms = tuple(Form) if kernel.capability.cp_async else (Form.VECTOR,)
     access = best_access(layout, memory.layout, memory.element.bytes, forms=forms)
     loads = Loads(kernel, access, kernel.scalar(op.operands[0]), element_of(op.result.type))

@@ -32,11 +32,11 @@ from tilewright.targets.nvidia import (
     conversion,
     copies,
     debug,
-    matrix,
     order,
     rearrange,
     reduce,
     scan,
+    warpgroup,
 )
 from tilewright.targets.nvidia.capability import Capability
 from tilewright.targets.nvidia.elementwise import bind_wide, elementwise
@@ -91,7 +91,7 @@ HANDLERS: Mapping[str, Handler] = {
     "box_copy": boxes.box_copy, "box_store": boxes.box_store,
     "load": access.load, "store": access.store, "barrier": lambda kernel, op: kernel.shared.barrier(),
     "reduce": reduce.reduce, "scan": scan.scan, "map": reduce.map_elements, "sort": order.sort,
-    "dot": matrix.dot,
+    "dot": warpgroup.dot, "warpgroup_dot": warpgroup.warpgroup_dot, "warpgroup_wait": warpgroup.warpgroup_wait,
     "histogram": order.histogram, "atomic_rmw": atomic.atomic, "atomic_cas": atomic.atomic,
     "for": control.lower_for, "while": control.lower_while, "if": control.lower_if,
     "inline_asm": assembly.inline_asm, "inline_asm_ordered": assembly.inline_asm,

@@ -28,6 +28,7 @@ from tilewright.targets.nvidia.emit.code import Code
 from tilewright.targets.nvidia.lazy import Lazy, Picked, registers_of
 from tilewright.targets.nvidia.shared import SharedMemory, alignment
 from tilewright.targets.nvidia.unobserved import unobserved
+from tilewright.targets.nvidia.wgmma import alignment_of
 
 if TYPE_CHECKING:
     from tilewright.targets.nvidia.capability import Capability
@@ -68,8 +69,9 @@ class Kernel:
         self.unobserved = unobserved(module.entry.body)
         self.uses: Mapping[Value, int] | None = None
         self.messages = Messages()
-        self.shared = SharedMemory(code, alignment(max(
-            (int(op.attrs.get("swizzle", 0)) for op in ops_in(module.entry.body)), default=0)))
+        self.shared = SharedMemory(code, max(alignment(max(
+            (int(op.attrs.get("swizzle", 0)) for op in ops_in(module.entry.body)), default=0)),
+            alignment_of(module.entry.body, capability, code.num_warps)))
         self.lines: LineTable | None = None     # of the user's source
         self.whole_words = False        # some access takes the aligned word of 32 bits around its element
         self.run_block: Callable[[Block], None]

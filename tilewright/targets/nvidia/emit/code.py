@@ -16,7 +16,14 @@ from tilewright.layout.linear import LANE, TURN, WARP
 from tilewright.targets.llvm.text import FunctionWriter, ModuleWriter
 from tilewright.targets.llvm.types import I1, I32, I64, VOID, Type, Value, constant
 from tilewright.targets.nvidia.emit.instructions import INSTRUCTIONS
-from tilewright.targets.nvidia.emit.statements import CONSTRAINTS, assembly, literals_of, result_type, statement_of
+from tilewright.targets.nvidia.emit.statements import (
+    CONSTRAINTS,
+    NEW_LINE,
+    assembly,
+    literals_of,
+    result_type,
+    statement_of,
+)
 
 LANE_BITS = 5
 WARP_LANES = 1 << LANE_BITS
@@ -90,6 +97,7 @@ class Code(FunctionWriter):
         self._statements: dict[tuple[object, ...], tuple[str, str]] = {}
         self._places: dict[str, list[str]] = {}      # what is written later, by the line that stands for it
         self._parts: dict[Value, Part] = {}
+        self._group: Value | None = None
         self._turn: Value | None = None     # the number of the turn, in a loop over registers
         self._is_unrelated = False
         with self.entry():
@@ -204,6 +212,26 @@ class Code(FunctionWriter):
                       pure: bool) -> list[Value]:
         """Assembly that a user wrote; `text` is escaped already."""
         return self._called(assembly(text, constraints.split(","), outputs, pure, True), outputs, inputs)
+
+    def tied(self, lines: Sequence[str], sums: Sequence[Value], inputs: Sequence[Value],
+             fresh: bool = False) -> list[Value]:
+        """Assembly that all threads of a warp run together: its results, `$0` on, are what becomes of `sums`; with
+        `fresh` it sets them all and does not read them.  Behind them `inputs` are counted."""
+        early = "=&" if fresh else "="
+        constraints = [*(early + CONSTRAINTS[v.type.element] for v in sums),
+                       *(CONSTRAINTS[v.type.element] for v in inputs), *(() if fresh else map(str, range(len(sums))))]
+        text = lines[0] if len(lines) == 1 else f"{{ {NEW_LINE.join(lines)} }}"
+        statement = assembly(text, constraints, [v.type for v in sums], False, True)
+        return self._called(statement, [v.type for v in sums], [*inputs, *(() if fresh else sums)])
+
+    def warpgroup(self) -> Value:
+        """The number of this thread's warpgroup, of which ptxas knows that a warp's threads have one."""
+        if self._group is None:
+            with self.entry():
+                number = self.op("lshr", self.tid, constant(I32, LANE_BITS + 2))
+                (self._group,) = self.machine("shuffle_from", [I32], [constant(I32, ALL_LANES), number,
+                                                                      constant(I32, 0), constant(I32, WARP_LANES - 1)])
+        return self._group
 
     def _called(self, statement: tuple[str, str], outputs: Sequence[Type], operands: Sequence[Value]) -> list[Value]:
         """What stands in front of the operands of a statement of assembly, and behind them."""

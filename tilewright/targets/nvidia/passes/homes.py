@@ -20,6 +20,7 @@ from tilewright.ir.ops.table import Effect
 from tilewright.ir.types import element_of, shape_of
 from tilewright.ir.walk import ops_in
 from tilewright.layout import Layout, padded_shape, views
+from tilewright.targets.nvidia import wgmma
 from tilewright.targets.nvidia.capability import Capability
 from tilewright.targets.nvidia.mma import accumulator_layout, choose, warp_grid
 from tilewright.targets.nvidia.passes.accesses import Accesses
@@ -78,6 +79,9 @@ class _Homes:
 
     def product(self, op: Op) -> Layout:
         """The layout of a dot's accumulator: that of the tensor cores, if they make it."""
+        product = wgmma.choose(op, self._capability, self._num_warps)
+        if product is not None:
+            return product.accumulator
         if choose(op, self._capability) is None:
             return self.plain(op.result)
         rows, columns = padded_shape(shape_of(op.result.type))[-2:]

@@ -32,11 +32,13 @@ from tilewright.ir.layout_rules import layout_of
 from tilewright.ir.node import Block, Module, Op, Value
 from tilewright.ir.types import I32, Tile, Type, element_of, shape_of
 from tilewright.ir.walk import defining_ops, ops_in, uses
-from tilewright.layout import padded_shape, views
+from tilewright.layout import Layout, padded_shape, views
+from tilewright.targets.nvidia import wgmma
 from tilewright.targets.nvidia.capability import Capability
 from tilewright.targets.nvidia.mma import choose, operand_layout, warps_of
 from tilewright.targets.nvidia.passes.coalesce import element_bytes, order_of, vector_length
-from tilewright.targets.nvidia.passes.staging import Buffer, buffer_for
+from tilewright.targets.nvidia.passes.staging import Buffer, buffer_for, contiguous_dim
+from tilewright.targets.nvidia.wgmma import ALIGNMENT, is_shared
 
 MOST_STAGES = 8
 _LEAST_BYTES = 4        # of a cp.async (PTX ISA 9.7.9.25.3.1)
@@ -123,8 +125,10 @@ class _Pipeliner:
             return None
         if self._run_bytes(load) < _LEAST_BYTES:
             return None
-        to = self._wanted_by_dots(load.result)
-        return None if to is None else Copied(load, buffer_for(load, to), to)
+        to = self._wanted_by_dots(load.result, contiguous_dim(layout_of(load.result)))
+        if to is None:
+            return None
+        return Copied(load, Buffer(to, ALIGNMENT) if is_shared(to.layout) else buffer_for(load, to), to)
 
     def _run_bytes(self, load: Op) -> int:
         """How many bytes one copy would move, if what is likely is so."""
@@ -133,26 +137,37 @@ class _Pipeliner:
         dim = order_of(fact)[0]
         return size * vector_length(fact, dim, shape_of(pointer.type)[dim], size)
 
-    def _wanted_by_dots(self, value: Value) -> Tile | None:
-        """The type in which dots take `value`, transposed or not; None if anything else takes it, or several ways."""
+    def _wanted_by_dots(self, value: Value, fast: int) -> Tile | None:
+        """The type in which dots take `value`, transposed or not; None if anything else takes it, or several ways.
+
+        Along its dimension `fast` global memory is contiguous.
+        """
         found: set[Tile] = set()
         for use in self._uses.get(value, ()):
             user = use.op
             if user.name == "permute":
-                inner = self._wanted_by_dots(user.result)
+                inner = self._wanted_by_dots(user.result, list(user.attrs["order"]).index(fast))
                 if inner is None:
                     return None
                 back = views.transposed(inner.layout, views.inverse_order(user.attrs["order"]))
                 found.add(Tile(shape_of(value.type), inner.element, back))
             elif user.name == "dot" and use.index < 2 and user.operands[1 - use.index] is not value:
-                mma, warps = choose(user, self._capability), warps_of(layout_of(user.result), self._warps)
-                if mma is None or warps is None:
+                layout = self._operand_layout(user, use.index, fast)
+                if layout is None:
                     return None
-                layout = operand_layout("AB"[use.index], user, mma, warps)
                 found.add(Tile(shape_of(value.type), element_of(value.type), layout))
             else:
                 return None
         return found.pop() if len(found) == 1 else None
+
+    def _operand_layout(self, dot: Op, which: int, fast: int) -> Layout | None:
+        """How a dot takes an operand: in shared memory, or in fragments; None if neither."""
+        product = wgmma.of(dot, self._capability, self._warps)
+        if product is not None:
+            placed = product.placed(which, fast)
+            return None if placed is None else placed.layout
+        mma, warps = choose(dot, self._capability), warps_of(layout_of(dot.result), self._warps)
+        return None if mma is None or warps is None else operand_layout("AB"[which], dot, mma, warps)
 
     def _is_arithmetic(self, load: Op, body: Block) -> bool:
         """Whether the load's address and mask depend on the loop by pure ops alone."""
@@ -195,14 +210,27 @@ class _Loop:
         self._places = [k for k, arg in enumerate(self._body.args[1:]) if arg in used]     # carried values made ahead
         self._build = Builder()
         self._build.location = op.loc
+        self._by_groups = any(is_shared(c.to.layout) for c in copies)
+        self._first = self._first_product(ops) if self._by_groups else None
+
+    def _first_product(self, ops: Mapping[Value, Op]) -> Op | None:
+        """The first dot of the body that multiplies what was copied ahead, and nothing else: the next copies begin
+        while it runs."""
+        there = {c.load.result for c in self._copies if is_shared(c.to.layout)}
+        for op in self._body.ops:
+            if op.name == "permute" and op.operands[0] in there:
+                there.add(op.result)
+            elif op.name == "dot" and op.operands[0] in there and op.operands[1] in there:
+                return op
+        return None
 
     def rebuilt(self) -> list[Op]:
         """What stands for the loop."""
         build, op = self._build, self._op
         lower, upper, step = op.operands[:3]
         with build.block() as ops:
-            buffers = [build.create("shared_alloc", (), {"memory": c.buffer.memory, "count": self._stages})[0]
-                       for c in self._copies]
+            buffers = [build.create("shared_alloc", (), {"memory": c.buffer.memory, "count": self._stages,
+                                                          "align": c.buffer.align})[0] for c in self._copies]
             build.create("barrier")     # others may still read what lay there before
             state = self._first_copies(buffers)
             last = self._constant(I32, self._stages - 1)
@@ -243,11 +271,18 @@ class _Loop:
         now, next_slot = args[-2], args[-1]
         lower, upper, step = self._op.operands[:3]
         build.create("async_wait", (), {"pending": self._stages - 2})
+        if self._by_groups:     # what is copied is read by another proxy
+            build.create("proxy_fence", (), {"everywhere": False})
         build.create("barrier")
-        distance = self._constant(self._index_type, self._stages - 1)
-        further = self._sum(index, build.create("mul", (step, distance))[0])
-        slots = [self._slot(b, c, next_slot) for b, c in zip(buffers, self._copies, strict=True)]
-        ahead = self._begin(further, ahead, self._is_before(further, upper, index), slots)
+
+        def begin_next(state: list[Value]) -> list[Value]:
+            distance = self._constant(self._index_type, self._stages - 1)
+            further = self._sum(index, build.create("mul", (step, distance))[0])
+            slots = [self._slot(b, c, next_slot) for b, c in zip(buffers, self._copies, strict=True)]
+            return self._begin(further, state, self._is_before(further, upper, index), slots)
+
+        if self._first is None:
+            ahead = begin_next(ahead)
         values = dict(zip(self._body.args, (index, *own), strict=True))
         loads = {c.load: (c, self._slot(b, c, now)) for b, c in zip(buffers, self._copies, strict=True)}
         needed = _needed(self._body, loads.keys())
@@ -258,6 +293,14 @@ class _Loop:
                 copied, address = loads[op]
                 attrs = {"memory": copied.buffer.memory, "to": copied.to}
                 values[op.result] = build.create("shared_load", (address,), attrs, hint=op.result.hint)[0]
+            elif op is self._first:
+                build.location = op.loc
+                operands = [values.get(v, v) for v in op.operands]
+                (begun,) = build.create("warpgroup_dot", operands, op.attrs)
+                ahead = begin_next(ahead)
+                build.location = op.loc
+                (values[op.result],) = build.create("warpgroup_wait", (begun,), {"pending": 0}, hint=op.result.hint)
+                build.location = self._op.loc
             else:
                 self._clone(op, values)
         following = [values.get(v, v) for v in self._body.terminator.operands]
