@@ -19,7 +19,7 @@ from tilewright.layout.linear import LANE, REGISTER, TURN, WARP
 from tilewright.targets.llvm.types import I32, constant
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia.access import read_elements, shared_write
-from tilewright.targets.nvidia.conversion import Loads
+from tilewright.targets.nvidia.conversion import Loads, write_registers
 from tilewright.targets.nvidia.emit.code import LANE_BITS
 from tilewright.targets.nvidia.passes.staging import Buffer
 from tilewright.targets.nvidia.runs import Group, in_runs
@@ -94,17 +94,22 @@ class _Places:
     """Where in shared memory this thread's registers of a distributed layout go."""
 
     def __init__(self, kernel: Kernel, layout: Layout, memory: Tile) -> None:
-        self._kernel, self._layout, self._size = kernel, layout, memory.element.bytes
+        self._kernel, self._size = kernel, memory.element.bytes
         assert memory.layout is not None
         self._inverse = memory.layout.inverse().columns
         lanes = [f2.apply(self._inverse, b) * self._size for b in layout.bases(LANE)]
         warps = [f2.apply(self._inverse, b) * self._size for b in layout.bases(WARP)]
         self._bases = (*lanes, *(0,) * (LANE_BITS - len(lanes)), *warps)
         self._turns = [f2.apply(self._inverse, b) * self._size for b in layout.bases(TURN)]
+        offsets = [0]
+        for b in layout.bases(REGISTER):
+            moved = f2.apply(self._inverse, b)
+            offsets += [x ^ moved for x in offsets]
+        self._offsets = offsets
 
     def offset(self, register: int) -> int:
         """Of a register in the first thread, in elements."""
-        return f2.apply(self._inverse, self._layout.held[register])
+        return self._offsets[register]
 
     def are_together(self, group: Group) -> bool:
         """Whether the registers of a run lie side by side in every thread."""
@@ -141,6 +146,14 @@ def shared_load(kernel: Kernel, op: Op) -> None:
         kernel.bind(op.result, loads.all_of(layout.size(REGISTER))())
         return
     kernel.bind_later(op.result, loads.all_of(layout.size(REGISTER)), loads)
+
+
+def shared_store(kernel: Kernel, op: Op) -> None:
+    """A tile to shared memory, without barriers."""
+    memory, value = op.attrs["memory"], op.operands[0]
+    assert memory.layout is not None
+    access = best_access(layout_of(value), memory.layout, memory.element.bytes, store=True)
+    write_registers(kernel, access, kernel.scalar(op.operands[1]), kernel.registers(value), element_of(value.type))
 
 
 def loads_of(kernel: Kernel, value: Value) -> Loads | None:
