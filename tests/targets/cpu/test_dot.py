@@ -7,6 +7,7 @@ import pytest
 
 from tests.targets.cpu.harness import (
     BF16,
+    DTYPES,
     F8E4M3,
     F8E5M2,
     F16,
@@ -25,10 +26,12 @@ from tests.targets.cpu.harness import (
     target,
     words,
 )
+from tilewright.ir.types import Tile
 from tilewright.passes.manager import run_passes
 from tilewright.targets.cpu.generate import generate
 from tilewright.targets.cpu.host.tile_permission import without_tiles
-from tilewright.targets.cpu.product import lines_each
+from tilewright.targets.cpu.packing import spread_type
+from tilewright.targets.cpu.product import lines_each, row_blocks
 from tilewright.targets.cpu.target import CpuTarget
 from tilewright.targets.llvm.isa import Isa
 
@@ -204,6 +207,46 @@ def test_all_blocks_ask_for_all_lines(height, lines, blocks):
     each = lines_each(height, lines, blocks)
     assert each * blocks >= height * lines and (each % lines == 0 or lines % each == 0)
     assert each <= lines * -(-height // blocks)
+
+
+@pytest.mark.parametrize("height", [4, 6, 8, 12])
+@pytest.mark.parametrize("rows", range(1, 40))
+def test_row_blocks_cover_each_row_once(height, rows):
+    blocks = list(row_blocks(rows, height))
+    covered = [r for start, stop, part in blocks for r in range(start, stop, part) for r in range(r, r + part)]
+    assert covered == list(range(rows)) and all(part <= height for _, _, part in blocks)
+
+
+def test_few_rows_left_share_with_the_block_before():
+    assert list(row_blocks(128, 6)) == [(0, 120, 6), (120, 128, 4)]
+    assert list(row_blocks(64, 6)) == [(0, 60, 6), (60, 64, 4)]
+    assert list(row_blocks(7, 4)) == [(0, 4, 4), (4, 6, 2), (6, 7, 1)]
+
+
+def test_rows_of_a_crowded_panel_are_a_line_longer():
+    assert spread_type(Tile((64, 128), F32), 256).shape == (64, 144)
+    assert spread_type(Tile((2, 64, 64), F64), 128).shape == (2, 64, 72)
+    assert spread_type(Tile((32, 64), F32), 256).shape == (32, 64)
+    assert spread_type(Tile((64, 130), F32), 256).shape == (64, 130)
+    assert spread_type(Tile((64, 128), F32), 512).shape == (64, 128)
+
+
+@pytest.mark.parametrize("t", [F32, F16])
+@pytest.mark.parametrize("masked", [False, True])
+def test_crowded_panels(t, masked):
+    """Whole numbers: every sum is exact."""
+    m, n, k = 64, 256, 128
+    rng = np.random.default_rng(7)
+    x, y, o = (rng.integers(-2, 3, s).astype(np.float32 if t == F32 else np.float16) for s in ((m, k), (k, n), (m, n)))
+    both(matmul(32, 128, 64, t, masked=masked), (2, 2), [x, y, o, m, n, k, k, n, n])
+
+
+@pytest.mark.parametrize("t,acc", [(F32, F32), (F64, F64), (F16, F32), (I8, I32)])
+def test_crowded_rows_without_a_loop(t, acc):
+    m, n, k = 7, 128, 64
+    rng = np.random.default_rng(8)
+    x, y, o = (rng.integers(-5, 6, s).astype(DTYPES[e]) for s, e in (((m, k), t), ((k, n), t), ((m, n), acc)))
+    both(product(m, n, k, t, acc), (1,), [x, y, o])
 
 
 @pytest.mark.parametrize("bits", [128, 256, 512])

@@ -91,8 +91,8 @@ def run_product(M, N, K, dtype="fp16", a_turned=False, b_turned=False, adds=Fals
     return code.texts["ptx"]
 
 
-@pytest.mark.parametrize("M, N, K, warps", [(64, 16, 16, 4), (64, 32, 128, 4), (128, 64, 32, 4), (128, 128, 16, 8),
-                                            (64, 64, 64, 8), (64, 256, 16, 4), (256, 32, 32, 8), (128, 64, 16, 16),
+@pytest.mark.parametrize("M, N, K, warps", [(64, 32, 32, 4), (64, 32, 128, 4), (128, 64, 32, 4), (128, 128, 16, 8),
+                                            (64, 64, 64, 8), (64, 256, 16, 4), (256, 32, 32, 8), (128, 64, 64, 16),
                                             (64, 512, 16, 8), (48, 24, 32, 4)])
 @pytest.mark.parametrize("a_turned, b_turned", [(False, False), (True, False), (False, True), (True, True)])
 def test_shapes_and_majors(M, N, K, warps, a_turned, b_turned):
@@ -113,7 +113,7 @@ def test_drawn(seed):
     assert f".f32.{dtype.replace('fp16', 'f16')}." in ptx
 
 
-@pytest.mark.parametrize("M, N, K, warps", [(32, 64, 16, 4), (64, 8, 16, 4), (64, 64, 24, 4), (64, 64, 32, 2),
+@pytest.mark.parametrize("M, N, K, warps", [(32, 64, 16, 4), (64, 16, 16, 4), (64, 64, 24, 4), (64, 64, 32, 2),
                                             (256, 256, 16, 4)])
 def test_other_sides_and_warps_are_left_to_other_instructions(M, N, K, warps):
     if M == 256:
@@ -176,6 +176,22 @@ def test_warps_in_any_order(seed, warps, stages):
 
 def test_no_iterations():
     run_matmul(64, 64, 0)
+    run_matmul(64, 64, 0, ALONE, num_stages=8)
+
+
+ALONE = (64, 64, 64)        # with eight stages: an SM has room for one such program
+
+
+@pytest.mark.parametrize("K", [64, 128, 640, 1008])
+@pytest.mark.parametrize("warps", [4, 8])
+def test_a_program_that_is_alone_waits_for_its_products_late(K, warps):
+    ptx = run_matmul(64, 96, K, ALONE, num_stages=8, num_warps=warps)
+    assert re.findall(r"wgmma\.wait_group\S* (\d)", ptx) == ["1", "0"]
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_late_wait_with_warps_in_any_order(seed):
+    run_matmul(128, 64, 704, (128, 64, 64), num_stages=6, num_warps=8, seed=seed)
 
 
 def test_bf16():
@@ -250,12 +266,13 @@ def test_chained_products_keep_their_rows_in_registers(M, warps, stages):
 # --- faults: the machine finds what this code takes care of
 
 
-def planted(change, kernel=matmul, stages=3):
+def planted(change, stages, warps=4):
     """Run a pipelined product whose PTX is changed."""
-    M, N, K = 64, 64, 192
+    M, N, K = 64, 64, 192 if stages < 8 else 1024
     a, b, c = numbers((M, K), 0), numbers((K, N), 1), np.zeros((M, N), np.float32)
     args = (a, b, c, M, N, K)
-    constants = {"BM": 64, "BN": 64, "BK": 32, "A_TURNED": False, "B_TURNED": False, "num_stages": stages}
+    constants = {"BM": 64, "BN": 64, "BK": 32 if stages < 8 else 64, "A_TURNED": False, "B_TURNED": False,
+                 "num_stages": stages, "num_warps": warps}
     code = launch_code(matmul, args, constants, ptx_machine.TARGET)
     text = change(code.texts["ptx"])
     assert text != code.texts["ptx"] or change is str
@@ -263,8 +280,9 @@ def planted(change, kernel=matmul, stages=3):
     close(c, wide(a) @ wide(b))
 
 
-def test_the_text_without_a_fault():
-    planted(str)
+@pytest.mark.parametrize("stages", [2, 8])
+def test_the_text_without_a_fault(stages):
+    planted(str, stages)
 
 
 @pytest.mark.parametrize("pattern, put, kind", [
@@ -274,11 +292,20 @@ def test_the_text_without_a_fault():
     (r"wgmma\.wait_group\S* \d+;", "", "in flight"),
     (r"cp\.async\.wait_group \d+;", "cp.async.wait_group 7;", ""),
     (r"(fence\.proxy\.async\S*;\n\t// end inline asm\n\t)bar\.sync \t0;", r"\1", "")])
-@pytest.mark.parametrize("stages", [2, 3, 4])
+@pytest.mark.parametrize("stages", [2, 3, 4, 8])
 def test_what_is_left_out_is_found(pattern, put, kind, stages):
     with pytest.raises(machine.Fault) as found:
-        planted(lambda text: re.sub(pattern, put, text), stages=stages)
+        planted(lambda text: re.sub(pattern, put, text), stages)
     assert kind in str(found.value)
+
+
+@pytest.mark.parametrize("pattern, put", [
+    (r"(wgmma\.wait_group\S* 1;\n\t// end inline asm\n\t)bar\.sync \t0;", r"\1"),        # other warps still read
+    (r"wgmma\.wait_group(\S*) 1;", r"wgmma.wait_group\1 2;"),
+    (r"wgmma\.wait_group(\S*) 0;", r"wgmma.wait_group\1 1;")])
+def test_what_is_left_out_of_a_late_wait_is_found(pattern, put):
+    with pytest.raises(machine.Fault):
+        planted(lambda text: re.sub(pattern, put, text), 8, 8)
 
 
 # --- what is written
@@ -290,10 +317,55 @@ def test_the_ir_is_valid_and_prints():
     staged = NvidiaTarget(90, assemble=False).laid_out(module, Options())
     verify(staged, Stage.LAID_OUT)
     assert print_module(parse_module(print_module(staged))) == print_module(staged)
-    names = [op.name for op in ops_in(staged.entry.body)]
-    assert names.count("warpgroup_dot") == names.count("warpgroup_wait") == 1 and "dot" not in names
-    # the next copies begin while the product runs
-    assert names.index("warpgroup_dot") < len(names) - names[::-1].index("async_copy") < names.index("warpgroup_wait")
+    assert [op.name for op in ops_in(staged.entry.body)].count("dot") == 1
+
+
+def parts_of_loop(kernel, args, grid=(1,), **constants):
+    """The names of what the pipelined loop does that is of interest here, in order."""
+    options = {n: constants.pop(n) for n in ("num_stages", "num_warps") if n in constants}
+    staged = NvidiaTarget(90, assemble=False).laid_out(tile_ir(kernel, *args, **constants), Options(**options))
+    of_interest = {"warpgroup_dot", "warpgroup_wait", "async_copy", "barrier", "dot", "shared_store", "proxy_fence"}
+    loops = [op for op in ops_in(staged.entry.body) if op.name == "for"]
+    return [op.name for op in ops_in(loops[-1].regions[0]) if op.name in of_interest]
+
+
+def test_where_the_next_copies_begin():
+    a, b, c = np.zeros((64, 64), np.float16), np.zeros((64, 64), np.float16), np.zeros((64, 64), np.float32)
+    tiles = {"BM": 64, "BN": 64, "BK": 64, "A_TURNED": False, "B_TURNED": True}
+    head, copies = ["proxy_fence", "barrier"], ["async_copy"] * 2
+    assert parts_of_loop(matmul, (a, b, c, 64, 64, 64), **tiles) == [*head, *copies, "dot"]
+    late = ["warpgroup_dot", "warpgroup_wait", "barrier"]
+    assert parts_of_loop(matmul, (a, b, c, 64, 64, 64), **tiles, num_stages=8) == [*head, *late, *copies]
+    now = ["warpgroup_dot", *copies, "warpgroup_wait", "dot"]
+    assert parts_of_loop(attention, (a, a, a, c, 64), M=64, N=64, D=64) == [*head, *now]
+
+
+@triton.jit
+def by_one_matrix(x, w, out, rows, TILES: tl.constexpr, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    m, n, k = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
+    matrix = tl.load(w + k[:, None] * N + n[None, :])
+    for tile in range(TILES):
+        start = (tl.program_id(0) * TILES + tile) * M
+        total = tl.zeros((M, N), tl.float32)
+        for part in range(2):
+            left = tl.load(x + (part * rows + start + m)[:, None] * K + k[None, :])
+            if part == 1:
+                total = tl.dot(left, matrix, total)
+            else:
+                total += 2 * tl.dot(left, matrix)
+        tl.store(out + (start + m)[:, None] * N + n[None, :], total)
+
+
+@pytest.mark.parametrize("stages", [1, 3])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_an_operand_that_loops_do_not_change_is_stored_once(stages, seed):
+    rows, M, N, K = 256, 64, 32, 64
+    x, w, out = numbers((2 * rows, K), 0), numbers((K, N), 1), np.zeros((rows, N), np.float32)
+    constants = {"TILES": 2, "M": M, "N": N, "K": K, "num_stages": stages}
+    code = ptx_machine.run(by_one_matrix, (2,), (x, w, out, rows), constants, seed=seed)
+    close(out, (2 * wide(x)[:rows] + wide(x)[rows:]) @ wide(w))
+    text = code.texts["laid-out"]
+    assert text.count("shared_store") == 1 and text.index("shared_store") < text.index(" for ")
 
 
 @pytest.mark.skipif(find_assembler() is None, reason="needs ptxas or nvJitLink")

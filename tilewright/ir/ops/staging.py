@@ -137,6 +137,19 @@ TABLE.add(OpRow("shared_load", (Operand("address"),), _infer_shared_load, on_a_g
                 effects=Effect.ORDERS, stages=ON_A_GPU))
 
 
+def _infer_shared_store(types: Sequence[Type], attrs: Mapping[str, Any], regions: Sequence[Block]) -> tuple[Type, ...]:
+    memory = memory_of(attrs)
+    require(types[1] == I32, "the address is an i32")
+    require((shape_of(types[0]), element_of(types[0])) == (memory.shape, memory.element),
+            f"{types[0]} is no tile of {memory}")
+    return ()
+
+
+TABLE.add(OpRow("shared_store", (Operand("value"), Operand("address")), _infer_shared_store, on_a_gpu,
+                "write a tile to shared memory", "docs/design.md, Stages", attributes=(MEMORY,), effects=Effect.ORDERS,
+                stages=ON_A_GPU))
+
+
 # --- products of warpgroups, which run while the program goes on
 
 

@@ -18,7 +18,7 @@ from tilewright.targets.cpu.code import Code
 from tilewright.targets.cpu.evaluate import Evaluator, Index
 from tilewright.targets.cpu.fuse import Walker
 from tilewright.targets.cpu.lanes import Lane, integer, uniform, vector
-from tilewright.targets.cpu.nest import Nest, iterate
+from tilewright.targets.cpu.nest import LINE, Nest, iterate
 from tilewright.targets.cpu.schemes import GROUPED_LANES, Scheme
 from tilewright.targets.cpu.state import Buffer
 from tilewright.targets.llvm import avx512, convert
@@ -27,11 +27,28 @@ from tilewright.targets.llvm.types import I64 as LLVM_I64
 from tilewright.targets.llvm.types import Value as LlvmValue
 
 _SUMS = 4       # vectors of columns that are summed at once
+_SETS = 64      # of the first cache
+_CROWDED = 4    # ways of a set
 
 
 def packed_type(value: Value, inner: Scalar) -> Tile:
     """The shape and type that `value` has when it is packed."""
     return Tile(shape_of(value.type), inner)
+
+
+def spread_type(packed: Tile, vector_bits: int) -> Tile:
+    """The type of a packed right operand, its rows a line longer where a block of columns would crowd the first cache.
+
+    A block reads one line of each row.  32 KiB of 8 ways, as processors without AVX-512 have them, keep lines that are
+    4 KiB apart in one set: of 64 rows of 512 bytes the lines fill all ways of an eighth of the sets, and what else is
+    read drives them out.  (1024^3 in tiles of 128x128x64: 1.05 times as fast; Zen 3, 2026-11-30.)
+    """
+    *outer, rows, columns = packed.shape
+    size = packed.element.bytes
+    lines, rest = divmod(columns * size, LINE)
+    if vector_bits > 256 or rest or rows * (lines & -lines) < _CROWDED * _SETS:
+        return packed
+    return Tile((*outer, rows, columns + LINE // size), packed.element)
 
 
 def grouped_type(value: Value, scheme: Scheme) -> Tile:

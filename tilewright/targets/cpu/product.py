@@ -7,6 +7,7 @@ Tests: tests/targets/cpu/test_dot.py.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -85,15 +86,9 @@ class Product:
         """All rows of a block of columns."""
         offsets = self._bias(column, vectors, width) if self.scheme.bias else None
         height = self.block[0] * (self.block[1] // vectors)
-        whole = self.rows // height * height
         tile = partial(self._tile, column=column, vectors=vectors, width=width, offsets=offsets)
-        if whole:
-            self._over(0, whole, height, lambda i: tile(i, height))
-        left = whole
-        while left < self.rows:
-            part = min(height, 1 << ((self.rows - left).bit_length() - 1))
-            tile(constant(LLVM_I64, left), part)
-            left += part
+        for start, stop, part in row_blocks(self.rows, height):
+            self._over(start, stop, part, lambda i, part=part: tile(i, part))
 
     def _over(self, start: int, stop: int, step: int, body: Callable[[LlvmValue], None]) -> None:
         """`body` at start, start + step, ... below stop."""
@@ -201,6 +196,29 @@ class Product:
         if offsets is None:
             return start
         return [code.op("sub", s, offsets[n % len(offsets)]) for n, s in enumerate(start)]
+
+
+def row_blocks(rows: int, height: int) -> Iterator[tuple[int, int, int]]:
+    """(start, stop, height) of the blocks of rows of one height, most of them of `height`.
+
+    Where that is no power of two, what is left is one block; if it would be lower than half, two equal ones take its
+    place and that of the block before: a block of two rows has too few sums to hide how long a multiplication takes.
+    """
+    whole = rows // height * height
+    left = rows - whole
+    if height & (height - 1) == 0:
+        parts = [1 << bit for bit in reversed(range(left.bit_length())) if left >> bit & 1]
+    elif whole and 0 < 2 * left < height and (height + left) % 2 == 0:
+        whole, part = whole - height, (height + left) // 2
+        parts = [part, part]
+    else:
+        parts = [left] if left else []
+    if whole:
+        yield 0, whole, height
+    for part, group in itertools.groupby(parts):
+        count = len(list(group))
+        yield whole, whole + count * part, part
+        whole += count * part
 
 
 def lines_each(height: int, lines: int, blocks: int) -> int:

@@ -19,7 +19,7 @@ from tilewright.layout.linear import LANE, REGISTER, TURN, WARP
 from tilewright.targets.llvm.types import I32, constant
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia.access import read_elements, shared_write
-from tilewright.targets.nvidia.conversion import Loads
+from tilewright.targets.nvidia.conversion import Loads, write_registers
 from tilewright.targets.nvidia.emit.code import LANE_BITS
 from tilewright.targets.nvidia.passes.staging import Buffer
 from tilewright.targets.nvidia.runs import Group, in_runs
@@ -141,6 +141,14 @@ def shared_load(kernel: Kernel, op: Op) -> None:
         kernel.bind(op.result, loads.all_of(layout.size(REGISTER))())
         return
     kernel.bind_later(op.result, loads.all_of(layout.size(REGISTER)), loads)
+
+
+def shared_store(kernel: Kernel, op: Op) -> None:
+    """A tile to shared memory, without barriers."""
+    memory, value = op.attrs["memory"], op.operands[0]
+    assert memory.layout is not None
+    access = best_access(layout_of(value), memory.layout, memory.element.bytes, store=True)
+    write_registers(kernel, access, kernel.scalar(op.operands[1]), kernel.registers(value), element_of(value.type))
 
 
 def loads_of(kernel: Kernel, value: Value) -> Loads | None:

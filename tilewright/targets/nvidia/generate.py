@@ -86,6 +86,7 @@ HANDLERS: Mapping[str, Handler] = {
     "cat": rearrange.cat, "slice": rearrange.slice_, "gather": rearrange.gather,
     "shared_alloc": copies.shared_alloc, "async_copy": copies.async_copy, "async_commit": copies.async_commit,
     "shared_free": copies.shared_free, "async_wait": copies.async_wait, "shared_load": copies.shared_load,
+    "shared_store": copies.shared_store,
     "mbarrier_alloc": boxes.mbarrier_alloc, "mbarrier_arrive": boxes.mbarrier_arrive,
     "mbarrier_wait": boxes.mbarrier_wait, "proxy_fence": boxes.proxy_fence,
     "box_copy": boxes.box_copy, "box_store": boxes.box_store,

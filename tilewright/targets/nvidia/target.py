@@ -151,6 +151,7 @@ class NvidiaTarget(Target):
         module takes."""
         with NO_FORK:
             from tilewright.targets.nvidia.passes.boxes import copy_boxes
+            from tilewright.targets.nvidia.passes.held import hold
             from tilewright.targets.nvidia.passes.lay_out import lay_out
             from tilewright.targets.nvidia.passes.order import order
             from tilewright.targets.nvidia.passes.persist import persist
@@ -159,6 +160,7 @@ class NvidiaTarget(Target):
         laid_out = lay_out(module, options.num_warps, self.capability)
         if may_persist and options.maxnreg is None:
             laid_out = persist(laid_out, options.num_warps)
+        laid_out = hold(laid_out, options.num_warps, self.capability)
         found: dict[int, Module] = {}
 
         def needs(stages: int) -> Iterator[int]:

@@ -54,7 +54,11 @@ def warpgroup_dot(kernel: Kernel, op: Op) -> None:
 
 
 def warpgroup_wait(kernel: Kernel, op: Op) -> None:
-    """The sums of products that are done."""
+    """The sums of products that are done; or, where some are still under way, the same sums."""
+    if op.attrs["pending"]:
+        kernel.code.machine("wgmma.wait", [], [], count=str(op.attrs["pending"]))
+        kernel.bind(op.result, kernel.registers(op.operands[0]))
+        return
     statement = Statement(kernel.code, kernel.registers(op.operands[0]))
     statement.wait(op.attrs["pending"])
     kernel.bind(op.result, statement.results())
@@ -150,9 +154,7 @@ def _through_scratch(kernel: Kernel, product: Wgmma, values: Sequence[tuple[int,
         return {}
     code, placed, size = kernel.code, [], 0
     for which, value in values:
-        fast = contiguous_dim(layout_of(value))
-        way = product.placed(which, fast) or product.placed(which, 1 - which)
-        assert way is not None
+        way = product.in_scratch(which, contiguous_dim(layout_of(value)))
         placed.append((which, value, way, size))
         size += -(-way.bytes // ALIGNMENT) * ALIGNMENT
     base = kernel.shared.begin(size, ALIGNMENT)
