@@ -96,6 +96,31 @@ def test_rows_that_are_not_aligned():
     run_matmul(32, 32, 64, offset=1)
 
 
+@triton.jit
+def to_the_end_of_rows(a_ptr, b_ptr, c_ptr, K, a_row, SIDE: tl.constexpr):
+    i = tl.arange(0, SIDE)
+    total = tl.zeros((SIDE, SIDE), tl.float32)
+    for start in range(0, K, SIDE):
+        k = start + i
+        x = tl.load(a_ptr + i[:, None] * a_row + k[None, :], mask=k[None, :] < K, other=0.0)
+        y = tl.load(b_ptr + k[:, None] * SIDE + i[None, :], mask=k[:, None] < K, other=0.0)
+        total = tl.dot(x, y, total)
+    tl.store(c_ptr + i[:, None] * SIDE + i[None, :], total)
+
+
+@pytest.mark.parametrize("K", [50, 64, 3])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_rows_that_end_anywhere(K, seed):
+    """Elements with a mask bit each are loaded one by one, and stored side by side."""
+    a, b = numbers((32, 64), np.float16), numbers((64, 32), np.float16, 1)
+    c = np.full((32, 32), np.nan, np.float32)
+    code = ptx_machine.run(to_the_end_of_rows, (1,), (a, b, c, K, 64), {"SIDE": 32}, seed=seed)
+    np.testing.assert_allclose(c, a[:, :K].astype(np.float64) @ b[:K].astype(np.float64), rtol=0, atol=2e-2)
+    ptx = code.texts["ptx"]
+    assert "cp.async" in ptx and "st.shared.b16" not in ptx
+    assert ("ld.global.nc.b16" in ptx) == ("st.shared.v4.b32" in ptx) == (K % 16 != 0)
+
+
 def test_no_iterations():
     code = run_matmul(32, 32, 0)
     assert "shared_alloc" in code.texts["laid-out"]
