@@ -49,7 +49,7 @@ def pack(shape: Sequence[int], coordinates: Sequence[int]) -> int:
     """The row-major index of `coordinates` in a shape of powers of two (an or of shifted bits, so it is linear)."""
     index = 0
     for size, c in zip(shape, coordinates):
-        index = index << log2(size) | c
+        index = index << size.bit_length() - 1 | c
     return index
 
 
@@ -58,7 +58,7 @@ def unpack(shape: Sequence[int], index: int) -> tuple[int, ...]:
     out = []
     for size in reversed(shape):
         out.append(index & size - 1)
-        index >>= log2(size)
+        index >>= size.bit_length() - 1
     return tuple(reversed(out))
 
 

@@ -201,6 +201,15 @@ def test_the_left_operands_next_tile_is_asked_for():
     assert asked(kernel([("x", ptr(F32)), ("y", ptr(F32)), ("o", ptr(F32)), ("depth", I32)], same_each_time)) == 0
 
 
+def test_a_large_tile_is_asked_for_in_the_second_cache():
+    def levels(module):
+        lines = generated(module, isa=WIDE).text.splitlines()
+        return {line.split(", ")[2] for line in lines if "call void @llvm.prefetch" in line}
+
+    assert levels(matmul(64, 64, 32, masked=False)) == {"i32 3"}
+    assert levels(matmul(128, 128, 64, masked=False)) == {"i32 2"}
+
+
 @pytest.mark.parametrize("height,lines,blocks", [(8, 2, 2), (8, 2, 8), (8, 4, 16), (8, 1, 1), (4, 3, 5), (6, 5, 7),
                                                  (1, 6, 4), (8, 3, 100), (6, 4, 8), (5, 4, 6), (9, 8, 10)])
 def test_all_blocks_ask_for_all_lines(height, lines, blocks):

@@ -188,3 +188,20 @@ def test_of_equal_addresses_that_are_known_the_last_is_stored(run):
     x, out = np.arange(256, dtype=np.float32), np.zeros(256 // run, np.float32)
     ptx_machine.run(store_to_shared_places, (1,), (x, out), {"N": 256, "RUN": run})
     np.testing.assert_array_equal(out, x[run - 1::run])
+
+
+@triton.jit
+def chosen_columns(x, out, columns, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    inside = i < columns
+    tl.store(out + i, tl.where(inside, tl.load(x + i) + 1, -1.0))
+
+
+@pytest.mark.parametrize(("columns", "flags"), [(48, 2), (1008, 2), (1000, 8)])
+def test_neighbours_that_are_alike_have_one_flag(columns, flags):
+    """A number of columns that is a multiple of 16 is compared with once for each vector of 4."""
+    x = np.arange(1024, dtype=np.float32)
+    out = np.zeros_like(x)
+    code = ptx_machine.run(chosen_columns, (1,), (x, out, columns), {"BLOCK": 1024})
+    np.testing.assert_array_equal(out, np.where(np.arange(1024) < columns, x + 1, -1))
+    assert code.texts["ptx"].count("setp.lt.s32") == flags

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tilewright.collecting import COLLECTOR_RESTS
 from tilewright.computed import computed
 from tilewright.ir.node import Module
 from tilewright.language.options import Options
@@ -92,8 +93,9 @@ class CpuTarget(Target):
     def _text(self, module: Module, metadata: dict[str, Any], options: Options) -> str:
         with NO_FORK:
             from tilewright.targets.cpu.generate import generate
-        generated = generate(module, self.machine.isa, vector_bits(self.machine), options.check_bounds,
-                             options.line_info)
+        with COLLECTOR_RESTS:
+            generated = generate(module, self.machine.isa, vector_bits(self.machine), options.check_bounds,
+                                 options.line_info)
         metadata.update({"name": module.entry_name, **generated.metadata})
         return generated.text
 

@@ -231,14 +231,14 @@ def _read(kernel: Kernel, op: Op, pointer: LlvmValue, guard: LlvmValue | None, o
 
 def read_elements(kernel: Kernel, op: Op, element: Element, pointer: LlvmValue, guard: LlvmValue | None, count: int,
                   other: Sequence[LlvmValue] | None = None) -> list[LlvmValue]:
-    """`count` neighbours of type `element` as `op` reads them."""
+    """`count` neighbours of type `element` as `op` reads them; anything where they are masked off and nobody looks."""
     words = Words(element, count)
     default = [zero(convert.register_type(element))] * count if other is None else other
     if guard is not None and known_flag(guard) is not None:
         if not known_flag(guard):
             return list(default)
         guard = None
-    initial = words.pack(kernel, default) if guard is not None else ()
+    initial = words.pack(kernel, default) if guard is not None and op not in kernel.unobserved else ()
     outputs = [words.word] * words.number
     cache, eviction = op.attrs.get("cache", Cache.NONE), op.attrs.get("eviction", Eviction.NORMAL)
     hints = _LOADS.get(cache, "") or _LEVELS[eviction]

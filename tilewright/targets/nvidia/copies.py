@@ -101,17 +101,22 @@ class _Places:
     """Where in shared memory this thread's registers of a distributed layout go."""
 
     def __init__(self, kernel: Kernel, layout: Layout, memory: Tile) -> None:
-        self._kernel, self._layout, self._size = kernel, layout, memory.element.bytes
+        self._kernel, self._size = kernel, memory.element.bytes
         assert memory.layout is not None
         self._inverse = memory.layout.inverse().columns
         lanes = [f2.apply(self._inverse, b) * self._size for b in layout.bases(LANE)]
         warps = [f2.apply(self._inverse, b) * self._size for b in layout.bases(WARP)]
         self._bases = (*lanes, *(0,) * (LANE_BITS - len(lanes)), *warps)
         self._turns = [f2.apply(self._inverse, b) * self._size for b in layout.bases(TURN)]
+        offsets = [0]
+        for b in layout.bases(REGISTER):
+            moved = f2.apply(self._inverse, b)
+            offsets += [x ^ moved for x in offsets]
+        self._offsets = offsets
 
     def offset(self, register: int) -> int:
         """Of a register in the first thread, in elements."""
-        return f2.apply(self._inverse, self._layout.held[register])
+        return self._offsets[register]
 
     def are_together(self, group: Group) -> bool:
         """Whether the registers of a run lie side by side in every thread."""

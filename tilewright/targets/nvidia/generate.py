@@ -172,7 +172,8 @@ def _lower(kernel: Kernel, op: Op) -> None:
     if kernel.lines is not None:
         kernel.code.mark = kernel.lines.mark(op.loc)
     handler = HANDLERS.get(op.name)
-    with kernel.one_op(op.operands if op.name != "reduce" else ()):     # which may take the narrow numbers
+    before = kernel.begin_op(op.operands if op.name != "reduce" else ())    # which may take the narrow numbers
+    try:
         if handler is not None:
             handler(kernel, op)
         elif op.row.elementwise:
@@ -180,5 +181,7 @@ def _lower(kernel: Kernel, op: Op) -> None:
         else:
             reason = REFUSALS.get(op.name, f"this target has no rule for {op.name}")
             raise CompilationError(reason, op.loc)
+    finally:
+        kernel.end_op(before)
     if op.results and op.name not in ("for", "while", "if"):
         bind_wide(kernel, op)

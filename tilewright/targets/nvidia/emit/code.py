@@ -65,8 +65,7 @@ class Deferred(Value):
         try:
             return self._made.name
         except AttributeError:
-            with self._code.at(self._place):
-                self._made = self._write()
+            self._made = self._code.at(self._place, self._write)
             return self._made.name
 
     @property
@@ -148,16 +147,15 @@ class Code(FunctionWriter):
             else:
                 yield from self._filled(place)
 
-    @contextmanager
-    def at(self, place: Place) -> Iterator[None]:
-        """Instructions go to a place that is behind; their operands are made before it."""
+    def at(self, place: Place, write: Callable[[], Value]) -> Value:
+        """What `write` gives, whose instructions go to a place that is behind; their operands are made before it."""
         kept = self._lines, self.mark, self._is_unrelated, self._turn, self.tid, self._threads
         self._lines, self.mark = place.lines, place.mark
         if self._is_unrelated:
             self.tid, self._threads = self._own
         self._is_unrelated, self._turn = False, None
         try:
-            yield
+            return write()
         finally:
             self._lines, self.mark, self._is_unrelated, self._turn, self.tid, self._threads = kept
 

@@ -56,9 +56,9 @@ def pipeline(module: Module, num_stages: int, num_warps: int, capability: Capabi
 
     Whether the buffers fit is for the caller to see (`resources.buffer_bytes_of`).
     """
-    if not capability.cp_async:
-        return module
     entry = module.entry
+    if not capability.cp_async or not {"for", "dot"} <= {o.name for o in ops_in(entry.body)}:
+        return module
     body = _Pipeliner(module, num_stages, num_warps, capability, most).block(entry.body)
     return module if body is entry.body else replace(module, functions={entry.name: entry.with_body(body)})
 
