@@ -85,7 +85,7 @@ def groups(kernel: Kernel, op: Op, axis: Axis, masked: bool = True) -> Iterator[
             yield tuple(base | sum(1 << p for i, p in enumerate(places) if j >> i & 1) for j in range(1 << len(places)))
 
 
-def _longest(op: Op, axis: Axis, masked: bool) -> tuple[int, int]:
+def _longest(op: Op, axis: Axis, masked: bool = True) -> tuple[int, int]:
     """The dimension along which accesses run, and how many elements one may take."""
     pointer, mask = op.operands[0], op.operand("mask") if masked else None
     fact, shape = axis.fact(pointer), shape_of(pointer.type)
