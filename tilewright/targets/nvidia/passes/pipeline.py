@@ -9,9 +9,10 @@
                                         x = shared_load a[i % 3]
                                         y = dot x, ...
 
-A load goes that way if only dots take it (as it is, or transposed), nothing in the kernel writes what it reads (which
-needs `disjoint`), its `other` is zero, and its address depends on the loop only by arithmetic.  Products of warpgroups
-are so fast that the loads, too, are copied ahead of which their operands are made; these come to registers again.  That arithmetic is done
+A load goes that way if only dots take it (as it is, or transposed), the loop writes nothing, or nothing in the kernel
+writes what it reads (which needs `disjoint`), its `other` is zero, and its address depends on the loop only by
+arithmetic.  Products of warpgroups are so fast that the loads, too, are copied ahead of which their operands are made;
+these come to registers again.  The arithmetic of addresses is done
 ahead, in carried values of its own.  One barrier an iteration is enough: a tile is written again by the copy that
 begins behind the barrier of the next iteration, when all threads have read it.  Behind the loop the buffers are free
 for others, which begin with a barrier as these do.
@@ -31,6 +32,7 @@ from tilewright.analysis.uniform import Uniform
 from tilewright.ir.build import Builder
 from tilewright.ir.layout_rules import layout_of
 from tilewright.ir.node import Block, Module, Op, Value
+from tilewright.ir.ops.table import Effect
 from tilewright.ir.types import I32, Tile, Type, element_of, shape_of
 from tilewright.ir.walk import defining_ops, ops_in, uses
 from tilewright.layout import Layout, padded_shape, views
@@ -45,6 +47,7 @@ from tilewright.targets.nvidia.pressure import most_registers
 from tilewright.targets.nvidia.wgmma import ALIGNMENT, is_shared
 
 MOST_STAGES = 8
+_CHANGES = Effect.WRITES | Effect.ORDERS    # what no load moves across
 _LEAST_BYTES = 4        # of a cp.async (PTX ISA 9.7.9.25.3.1)
 _GROWING = frozenset({"expand_dims", "broadcast"})
 _BESIDE_SUMS = 48       # registers of a thread for addresses, in a loop over products of warpgroups
@@ -57,7 +60,7 @@ def pipeline(module: Module, num_stages: int, num_warps: int, capability: Capabi
     Whether the buffers fit is for the caller to see (`resources.buffer_bytes_of`).
     """
     entry = module.entry
-    if not module.disjoint or not capability.cp_async or not {"for", "dot"} <= {o.name for o in ops_in(entry.body)}:
+    if not capability.cp_async or not {"for", "dot"} <= {o.name for o in ops_in(entry.body)}:
         return module
     body = _Pipeliner(module, num_stages, num_warps, capability, most).block(entry.body)
     return module if body is entry.body else replace(module, functions={entry.name: entry.with_body(body)})
@@ -96,7 +99,7 @@ class _Pipeliner:
         body = module.entry.body
         self._uses, self._ops, self._uniform = uses(body), defining_ops(body), Uniform.of(body)
         self._alias, self._axis = Alias(module), Axis(module, signs=True)
-        self._written = written_bases(module, self._alias)
+        self._written = written_bases(module, self._alias) if module.disjoint else None
 
     def block(self, block: Block) -> Block:
         ops: list[Op] = []
@@ -129,8 +132,14 @@ class _Pipeliner:
         if step is None or step <= 0 or loop.attrs["unsigned"]:
             return []
         self._beside = self._above_products(body)
-        found = [self._copy_of(op, body) for op in body.ops if op.name == "load" and isinstance(op.result.type, Tile)]
+        is_quiet = not any(op.row.effects & _CHANGES for op in ops_in(body))
+        found = [self._copy_of(op, body) for op in body.ops if op.name == "load" and isinstance(op.result.type, Tile)
+                 and (is_quiet or self._is_never_written(op))]
         return [c for c in found if c is not None]
+
+    def _is_never_written(self, load: Op) -> bool:
+        bases = self._alias.bases(load.operands[0])
+        return bases is not None and self._written is not None and bases.isdisjoint(self._written)
 
     def _above_products(self, body: Block) -> set[Op]:
         """The loads of which products of warpgroups take something that is made first: those would be waited for in
@@ -148,10 +157,7 @@ class _Pipeliner:
         zero = other is None or self._uniform.constant_of(other) in (0, False)
         if is_volatile(load) or not zero or tile.shape != padded_shape(tile.shape) or element_of(tile).bytes > 8:
             return None
-        bases = self._alias.bases(load.operands[0])
-        if bases is None or not bases.isdisjoint(self._written) or not self._is_arithmetic(load, body):
-            return None
-        if self._run_bytes(load) < _LEAST_BYTES:
+        if not self._is_arithmetic(load, body) or self._run_bytes(load) < _LEAST_BYTES:
             return None
         to = self._wanted_by_dots(load.result, contiguous_dim(layout_of(load.result)))
         if to is None:
