@@ -94,7 +94,7 @@ class Layout:
             raise ValueError(f"a layout has at most {len(DIM_LETTERS)} dims, not {len(self.shape)}")
         top = 1 << self.bits
         for name, bases in self.inputs:
-            if any(not 0 <= b < top for b in bases):
+            if bases and not 0 <= min(bases) <= max(bases) < top:
                 raise ValueError(f"{name}: a basis of {bases} lies outside a tile of shape {self.shape}")
         if len({name for name, _ in self.inputs}) != len(self.inputs):
             raise ValueError(f"an input is named twice in {[name for name, _ in self.inputs]}")
@@ -190,6 +190,10 @@ class Layout:
     def __str__(self) -> str:
         """IR text, e.g. `#linear(16x8, register b0 a3, lane b1 b2 a0 a1 a2, warp)`: `a3` is bit 3 of dim 0's
         coordinate, `+` joins the bits of a basis, `0` is a bit that replicates.  `text.parse` reads it."""
+        return self._text
+
+    @computed
+    def _text(self) -> str:
         sizes = "x".join(map(str, self.shape)) or "scalar"
         rows = (" ".join([name, *map(self._basis_text, bases)]) for name, bases in self.inputs)
         return f"#linear({', '.join([sizes, *rows])})"
