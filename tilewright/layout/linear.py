@@ -119,6 +119,11 @@ class Layout:
     def __reduce__(self) -> tuple[Any, ...]:
         return Layout, (self.shape, self.inputs)        # without the kept hash: those of strings differ by process
 
+    @computed
+    def _made(self) -> dict[str | int, Layout]:
+        """What was made of this layout: inverses by name, coordinates by dim."""
+        return {}
+
     # ---- reading
 
     @computed
@@ -229,7 +234,10 @@ class Layout:
 
     def coordinate(self, dim: int) -> Layout:
         """The same inputs, to the coordinate along one dim."""
-        return self.relabel((self.shape[dim],), lambda c: (c[dim],))
+        known = self._made.get(dim)
+        if known is None:
+            known = self._made[dim] = self.relabel((self.shape[dim],), lambda c: (c[dim],))
+        return known
 
     def padding(self, logical: Sequence[int]) -> tuple[Bound, ...]:
         """The bounds that tell elements of a tile of shape `logical` from padding; none if no side is padded."""
@@ -264,6 +272,12 @@ class Layout:
         So it is a right inverse of every layout that reaches the whole tile: `x.compose(x.inverse())` is the identity.
         Its shape is the inputs' sizes, the last input first.  ValueError if some element has no place.
         """
+        known = self._made.get(name)
+        if known is None:
+            known = self._made[name] = self._inverse(name)
+        return known
+
+    def _inverse(self, name: str) -> Layout:
         span, place = f2.independent(self.columns)
         if len(span) != self.bits:
             raise ValueError(f"{self} does not reach every element, so it has no inverse")
