@@ -35,6 +35,7 @@ from tilewright.targets.cpu.product import lines_each, row_blocks
 from tilewright.targets.cpu.target import CpuTarget
 from tilewright.targets.llvm.isa import Isa
 
+X86 = target().machine.triple.startswith("x86_64")
 SHAPES = [(16, 16, 16), (1, 1, 1), (3, 5, 7), (1, 64, 16), (64, 1, 8), (17, 33, 9), (64, 64, 32), (9, 48, 1),
           (8, 32, 20), (7, 31, 64)]
 
@@ -93,6 +94,26 @@ def test_group_instructions(t, name):
     assert name in text and "gather" not in text
     with_sse2 = generate(product(64, 64, 32, t, F32 if t == BF16 else I32), Isa(), 128).text
     assert name not in with_sse2
+
+
+@pytest.mark.skipif(not X86, reason="x86 machine code")
+@pytest.mark.parametrize("name,lanes", [("x86-64", 4), ("x86-64-v2", 4), ("avx2", 8)])
+@pytest.mark.parametrize("m,n,k", [(16, 16, 64), (5, 24, 6), (9, 72, 130)])
+def test_bytes_as_words(name, lanes, m, n, k):
+    """Sums of two products of words; the greatest is 2 * 128 * 128.  Sums of products of 32 bits where k is odd."""
+    machine = CpuTarget(cpu=name)
+    module = product(m, n, k, I8, I32)
+    isa = machine.machine.isa
+    assert isa.word_lanes == lanes and "pmadd.wd" in generate(module, isa, 32 * lanes).text
+    assert "pmadd.wd" not in generate(product(m, n, 7, I8, I32), isa, 32 * lanes).text
+    assert "pmadd.wd" not in generate(module, WIDE, 512).text
+    rng = np.random.default_rng(5)
+    x, y = (rng.choice(np.array([-128, -127, 0, 1, 127], np.int8), s) for s in ((m, k), (k, n)))
+    args = [x, y, rng.integers(-2**31, 2**31, (m, n)).astype(np.int32)]
+    expected = [a.copy() for a in args]
+    run_oracle(module, (1,), expected)
+    machine.load(machine.compile(module, Options())).launch((1, 1, 1), words(args, module.entry.params))
+    np.testing.assert_array_equal(args[2], expected[2])
 
 
 @pytest.mark.parametrize("t,acc", [(BF16, F32), (I8, I32)])

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 
 from tilewright.ir.node import Value
-from tilewright.ir.types import I32, I64, Scalar, Tile, element_of, shape_of
+from tilewright.ir.types import I16, I32, I64, Scalar, Tile, element_of, shape_of
 from tilewright.targets.cpu import access
 from tilewright.targets.cpu.code import Code
 from tilewright.targets.cpu.evaluate import Evaluator, Index
@@ -83,8 +83,8 @@ def _widen(e: Evaluator, lane: Lane, element: Scalar, inner: Scalar) -> Lane:
     if element == inner:
         return lane
     value = e.scalar(lane) if lane.is_uniform else e.full(lane)
-    if inner == I32:
-        wide = e.code.cast("sext", value, value.type.of("i32"))
+    if inner in (I16, I32):
+        wide = e.code.cast("sext", value, value.type.of(f"i{inner.bits}"))
     else:
         wide = convert.widen(e.code, value, element)
     return uniform(inner, wide) if lane.is_uniform else vector(inner, wide)
@@ -93,7 +93,8 @@ def _widen(e: Evaluator, lane: Lane, element: Scalar, inner: Scalar) -> Lane:
 def pack_groups(walker: Walker, value: Value, scheme: Scheme, target: Buffer | None = None) -> Buffer:
     """A right operand: `scheme.group` rows become one, their elements of a column side by side."""
     *batch, depth, columns = shape_of(value.type)
-    group, element = scheme.group, scheme.right
+    group, element, inner = scheme.group, scheme.right, element_of(value.type)
+    assert isinstance(inner, Scalar)
     shape = (*batch, depth // group, columns)
     buffer = target if target is not None else walker.kernel.new_buffer(grouped_type(value, scheme))
     walker.prepare([value], None)
@@ -102,7 +103,8 @@ def pack_groups(walker: Walker, value: Value, scheme: Scheme, target: Buffer | N
         def body(e: Evaluator, index: Index) -> None:
             *outer, row, column = index
             first = e.multiply(row, integer(I64, group))
-            rows = [e.full(e.at(value, (*outer, e.plus(first, integer(I64, r)), column))) for r in range(group)]
+            rows = [e.full(_widen(e, e.at(value, (*outer, e.plus(first, integer(I64, r)), column)), inner, element))
+                    for r in range(group)]
             at = e.buffer_pointer(buffer, (*outer, row, e.multiply(column, integer(I64, group))))
             e.code.store(side_by_side(e.code, rows), e.scalar(at), element.bytes)
 

@@ -27,7 +27,9 @@ from tilewright.targets.llvm.types import Value as LlvmValue
 # as fast on Zen 5, 1.04 to 1.09 times as fast on Emerald Rapids (512^3 and 1024^3, 2026-11-30); 12x2, 14x2 and 6x4 are
 # not faster.  8 or more independent accumulators are needed; AVX2 has 16 registers, where 8x2 spills.
 _BLOCKS = {512: (4, 4), 256: (6, 2), 128: (8, 2)}
-_GROUPED_BLOCK = (4, 4)
+# Where no instruction multiplies and adds (integers, words in groups, processors without fma), products want registers
+# of their own, and additions take less long, so that fewer sums are enough.
+_BLOCKS_APART = {512: (4, 4), 256: (4, 2), 128: (4, 2)}
 # Steps of the depth in one iteration.  Four let the processor look further ahead (8 % where the left operand comes from
 # the second cache; measured on a Xeon, 2026-11-30).
 _UNROLLS = (4, 2, 1)
@@ -62,7 +64,8 @@ class Product:
         self.a, self.b, self.total, self.unset = a, b, total, unset
         self.element = convert.register_type(scheme.total)
         self.width = kernel.lanes_for(scheme.total in (F64, I64))
-        self.block = _BLOCKS[kernel.vector_bits] if scheme.group == 1 else _GROUPED_BLOCK
+        fused = scheme.total.is_float and self.code.isa.fma
+        self.block = (_BLOCKS if fused else _BLOCKS_APART)[kernel.vector_bits]
         self.registers = _REGISTERS[kernel.vector_bits]
         self.widest = min(self.block[1] * self.width, self.columns)
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tilewright.passes.manager import Pass
 
 # Names the generated code: part of every cache key, so a change of code generation must change it.
-VERSION = "cpu-2"
+VERSION = "cpu-3"
 
 
 def vector_bits(machine: Machine) -> int:

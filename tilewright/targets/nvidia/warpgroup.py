@@ -29,7 +29,6 @@ from tilewright.targets.nvidia.boxes import fence
 from tilewright.targets.nvidia.conversion import converted, plan_of, write_registers
 from tilewright.targets.nvidia.emit.products import Statement
 from tilewright.targets.nvidia.mma import Mma
-from tilewright.targets.nvidia.passes.staging import contiguous_dim
 from tilewright.targets.nvidia.state import Kernel
 from tilewright.targets.nvidia.wgmma import ALIGNMENT, ROWS, Placed, Wgmma, is_shared, of
 
@@ -155,7 +154,7 @@ def _through_scratch(kernel: Kernel, product: Wgmma, values: Sequence[tuple[int,
         return {}
     code, placed, size = kernel.code, [], 0
     for which, value in values:
-        way = product.in_scratch(which, contiguous_dim(layout_of(value)))
+        way = product.in_scratch(which, layout_of(value))
         placed.append((which, value, way, size))
         size += -(-way.bytes // ALIGNMENT) * ALIGNMENT
     base = kernel.shared.begin(size, ALIGNMENT)
