@@ -341,6 +341,37 @@ def test_where_the_next_copies_begin():
 
 
 @triton.jit
+def made_operands(a_ptr, b_ptr, s_ptr, c_ptr, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """Rows scaled by a vector, columns of int8: no operand is as it was loaded."""
+    m, n, k = tl.arange(0, BM), tl.arange(0, BN), tl.arange(0, BK)
+    total = tl.zeros((BM, BN), tl.float32)
+    for start in range(0, K, BK):
+        at = start + k
+        x = tl.load(a_ptr + m[:, None] * K + at[None, :], mask=at[None, :] < K, other=0.0)
+        x = (x * tl.load(s_ptr + at, mask=at < K, other=0.0)[None, :]).to(tl.float16)
+        y = tl.load(b_ptr + at[:, None] * BN + n[None, :], mask=at[:, None] < K, other=0).to(tl.float16)
+        total = tl.dot(x, y, total)
+    tl.store(c_ptr + m[:, None] * BN + n[None, :], total)
+
+
+@pytest.mark.parametrize("K", [32, 128, 144])
+@pytest.mark.parametrize("stages, copies", [(1, 0), (3, 6)])
+def test_what_operands_are_made_of_is_copied_ahead(K, stages, copies):
+    BM, BN, BK = 64, 64, 32
+    a, s = numbers((BM, K), 0), np.random.default_rng(1).standard_normal(K).astype(np.float32)
+    b, c = np.random.default_rng(2).integers(-8, 8, (K, BN), np.int8), np.full((BM, BN), np.nan, np.float32)
+    constants = {"BM": BM, "BN": BN, "BK": BK, "num_stages": stages}
+    code = ptx_machine.run(made_operands, (1,), (a, b, s, c, K), constants)
+    close(c, wide((a.astype(np.float32) * s).astype(np.float16)) @ b.astype(np.float64))
+    assert code.texts["laid-out"].count("async_copy") == copies and "wgmma." in code.texts["ptx"]
+
+
+def test_rows_that_come_by_elements_are_left_to_mma_sync():
+    ptx = run_matmul(64, 64, 65)
+    assert "mma.sync" in ptx and "wgmma." not in ptx
+
+
+@triton.jit
 def by_one_matrix(x, w, out, rows, TILES: tl.constexpr, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
     m, n, k = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
     matrix = tl.load(w + k[:, None] * N + n[None, :])

@@ -191,7 +191,7 @@ def _scalar(kernel: Kernel, op: Op) -> LlvmValue:
 def from_first_thread(kernel: Kernel, value: LlvmValue, element: Element) -> LlvmValue:
     """What the first thread holds, in all threads."""
     base = kernel.shared.begin(element.bytes)
-    shared_write(kernel, base, value, element, kernel.code.is_first_thread())
+    shared_write(kernel, base, [value], element, kernel.code.is_first_thread())
     kernel.shared.meet()
     return shared_read(kernel, base, element)
 
@@ -342,11 +342,12 @@ def shared_run(kernel: Kernel, address: LlvmValue, element: Element, count: int)
     return found
 
 
-def shared_write(kernel: Kernel, address: LlvmValue, value: LlvmValue, element: Element,
+def shared_write(kernel: Kernel, address: LlvmValue, values: Sequence[LlvmValue], element: Element,
                  guard: LlvmValue | None = None) -> None:
-    words = Words(element, 1)
-    kernel.code.machine("st", [], [address, *words.pack(kernel, [value])], guard=guard, space=".shared", hints="",
-                        vector="", kind=words.kind)
+    """Store elements side by side; the address is a multiple of their size."""
+    words = Words(element, len(values))
+    kernel.code.machine("st", [], [address, *words.pack(kernel, values)], guard=guard, space=".shared", hints="",
+                        vector=words.vector, kind=words.kind)
 
 
 def shared_address(kernel: Kernel, base: LlvmValue, index: LlvmValue, element_bytes: int) -> LlvmValue:

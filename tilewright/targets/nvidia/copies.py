@@ -23,6 +23,7 @@ from tilewright.targets.nvidia.conversion import Loads, write_registers
 from tilewright.targets.nvidia.emit.code import LANE_BITS
 from tilewright.targets.nvidia.passes.staging import Buffer
 from tilewright.targets.nvidia.runs import Group, in_runs
+from tilewright.targets.nvidia.runs import groups as groups_of
 from tilewright.targets.nvidia.state import Kernel
 from tilewright.targets.nvidia.wgmma import is_shared
 
@@ -59,14 +60,18 @@ def async_copy(kernel: Kernel, op: Op) -> None:
         owner = kernel.code.thread_flag(dict(layout.free()))
         base, here = kernel.scalar(address), kernel.code.both(owner, kernel.scalar(guard))
         size = memory.element.bytes * len(groups[0])
+        if size not in _SIZES and op.operand("mask") is not None:
+            groups = list(groups_of(kernel, op, kernel.axis, masked=False))
         for group in groups:
             if group[0] & layout.free()[REGISTER]:
                 continue
             if size in _SIZES and places.are_together(group):
                 _copy_run(kernel, op, group, places.address(base, group[0]), size, here)
+            elif places.are_together(group):
+                _copy_elements(kernel, op, group, places.address(base, group[0]), here)
             else:
                 for register in group:
-                    _copy_element(kernel, op, register, places.address(base, register), here)
+                    _copy_elements(kernel, op, (register,), places.address(base, register), here)
         return []
 
     in_runs(kernel, op, copy)
@@ -82,12 +87,14 @@ def _copy_run(kernel: Kernel, op: Op, group: Group, to: LlvmValue, size: int, gu
                  size=str(size))
 
 
-def _copy_element(kernel: Kernel, op: Op, register: int, to: LlvmValue, guard: LlvmValue | None) -> None:
-    code, mask = kernel.code, op.operand("mask")
-    wanted = code.both(guard, None if mask is None else kernel.registers(mask)[register])
-    element = op.attrs["memory"].element
-    (value,) = read_elements(kernel, op, element, kernel.registers(op.operands[0])[register], wanted, 1)
-    shared_write(kernel, to, value, element, guard)
+def _copy_elements(kernel: Kernel, op: Op, group: Group, to: LlvmValue, guard: LlvmValue | None) -> None:
+    """Elements with a mask bit each: loaded one by one, and stored together."""
+    code, mask, element = kernel.code, op.operand("mask"), op.attrs["memory"].element
+    values = []
+    for register in group:
+        wanted = code.both(guard, None if mask is None else kernel.registers(mask)[register])
+        values += read_elements(kernel, op, element, kernel.registers(op.operands[0])[register], wanted, 1)
+    shared_write(kernel, to, values, element, guard)
 
 
 class _Places:

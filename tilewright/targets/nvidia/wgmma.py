@@ -17,6 +17,7 @@ from tilewright.ir.node import Block, Op
 from tilewright.ir.types import BF16, F16, Scalar, element_of, shape_of
 from tilewright.ir.walk import ops_in
 from tilewright.layout import Layout, f2, padded_shape
+from tilewright.layout.access import best_access
 from tilewright.layout.linear import OFFSET, pack
 from tilewright.layout.mma import WARPGROUP_ROWS, warpgroup_accumulator, warpgroup_operand
 from tilewright.layout.shared import SWIZZLE_WIDTHS, nvmma
@@ -83,11 +84,10 @@ class Wgmma:
         shape = self.shape(which)
         return Placed(self, which, fast, width, nvmma(shape, self.element.bytes, width, (fast, 1 - fast)))
 
-    def in_scratch(self, which: int, fast: int) -> Placed:
-        """How an operand is to lie that threads write, `fast` first if that can be."""
-        found = self.placed(which, fast) or self.placed(which, 1 - which)
-        assert found is not None        # any operand may be K-major
-        return found
+    def in_scratch(self, which: int, layout: Layout) -> Placed:
+        """How an operand in registers of `layout` is to lie that threads write: the way that takes them least."""
+        ways = [p for p in map(self.placed, (which, which), (1 - which, which)) if p is not None]
+        return min(ways, key=lambda p: best_access(layout, p.layout, self.element.bytes, store=True).cost)
 
     def placed_as(self, which: int, layout: Layout) -> Placed:
         """The same for an operand that lies somewhere already."""

@@ -27,7 +27,6 @@ from tilewright.layout import Layout
 from tilewright.layout.plan import Kind, plan
 from tilewright.targets.nvidia import wgmma
 from tilewright.targets.nvidia.capability import Capability
-from tilewright.targets.nvidia.passes.staging import contiguous_dim
 
 Held = dict[tuple[Value, Layout], Value]        # an operand, and how it lies -> what stands for it
 
@@ -80,7 +79,7 @@ class _Holder:
             if wgmma.is_shared(have) or (which == 0 and self._stays_in_registers(have, product)):
                 found.append(None)
             else:
-                found.append(product.in_scratch(which, contiguous_dim(have)).layout)
+                found.append(product.in_scratch(which, have).layout)
         return found
 
     def _stays_in_registers(self, have: Layout, product: wgmma.Wgmma) -> bool:

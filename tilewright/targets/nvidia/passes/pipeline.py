@@ -9,8 +9,10 @@
                                         x = shared_load a[i % 3]
                                         y = dot x, ...
 
-A load goes that way if only dots take it (as it is, or transposed), nothing in the kernel writes what it reads (which
-needs `disjoint`), its `other` is zero, and its address depends on the loop only by arithmetic.  That arithmetic is done
+A load goes that way if only dots take it (as it is, or transposed), the loop writes nothing, or nothing in the kernel
+writes what it reads (which needs `disjoint`), its `other` is zero, and its address depends on the loop only by
+arithmetic.  Products of warpgroups are so fast that the loads, too, are copied ahead of which their operands are made;
+these come to registers again.  The arithmetic of addresses is done
 ahead, in carried values of its own.  One barrier an iteration is enough: a tile is written again by the copy that
 begins behind the barrier of the next iteration, when all threads have read it.  Behind the loop the buffers are free
 for others, which begin with a barrier as these do.
@@ -30,6 +32,7 @@ from tilewright.analysis.uniform import Uniform
 from tilewright.ir.build import Builder
 from tilewright.ir.layout_rules import layout_of
 from tilewright.ir.node import Block, Module, Op, Value
+from tilewright.ir.ops.table import Effect
 from tilewright.ir.types import I32, Tile, Type, element_of, shape_of
 from tilewright.ir.walk import defining_ops, ops_in, uses
 from tilewright.layout import Layout, padded_shape, views
@@ -37,13 +40,16 @@ from tilewright.layout.linear import REGISTER
 from tilewright.targets.nvidia import wgmma
 from tilewright.targets.nvidia.capability import Capability
 from tilewright.targets.nvidia.mma import choose, operand_layout, warps_of
+from tilewright.targets.nvidia.passes.chains import loads_above
 from tilewright.targets.nvidia.passes.coalesce import element_bytes, order_of, vector_length
 from tilewright.targets.nvidia.passes.staging import Buffer, buffer_for, contiguous_dim
 from tilewright.targets.nvidia.pressure import most_registers
 from tilewright.targets.nvidia.wgmma import ALIGNMENT, is_shared
 
 MOST_STAGES = 8
+_CHANGES = Effect.WRITES | Effect.ORDERS    # what no load moves across
 _LEAST_BYTES = 4        # of a cp.async (PTX ISA 9.7.9.25.3.1)
+_GROWING = frozenset({"expand_dims", "broadcast"})
 _BESIDE_SUMS = 48       # registers of a thread for addresses, in a loop over products of warpgroups
 
 
@@ -54,7 +60,7 @@ def pipeline(module: Module, num_stages: int, num_warps: int, capability: Capabi
     Whether the buffers fit is for the caller to see (`resources.buffer_bytes_of`).
     """
     entry = module.entry
-    if not module.disjoint or not capability.cp_async or not {"for", "dot"} <= {o.name for o in ops_in(entry.body)}:
+    if not capability.cp_async or not {"for", "dot"} <= {o.name for o in ops_in(entry.body)}:
         return module
     body = _Pipeliner(module, num_stages, num_warps, capability, most).block(entry.body)
     return module if body is entry.body else replace(module, functions={entry.name: entry.with_body(body)})
@@ -73,6 +79,7 @@ class Copied:
     load: Op
     buffer: Buffer
     to: Tile
+    now: bool = False       # others take it, in registers
 
 
 @dataclass(frozen=True)
@@ -88,10 +95,11 @@ class _Pipeliner:
     def __init__(self, module: Module, num_stages: int, num_warps: int, capability: Capability, most: int) -> None:
         self._most = most
         self._stages, self._warps, self._capability = num_stages, num_warps, capability
+        self._beside: set[Op] = set()       # loads that are copied ahead for others than dots
         body = module.entry.body
         self._uses, self._ops, self._uniform = uses(body), defining_ops(body), Uniform.of(body)
         self._alias, self._axis = Alias(module), Axis(module, signs=True)
-        self._written = written_bases(module, self._alias)
+        self._written = written_bases(module, self._alias) if module.disjoint else None
 
     def block(self, block: Block) -> Block:
         ops: list[Op] = []
@@ -123,8 +131,25 @@ class _Pipeliner:
         step = self._uniform.integer_of(loop.operands[2])
         if step is None or step <= 0 or loop.attrs["unsigned"]:
             return []
-        found = [self._copy_of(op, body) for op in body.ops if op.name == "load" and isinstance(op.result.type, Tile)]
+        self._beside = self._above_products(body)
+        is_quiet = not any(op.row.effects & _CHANGES for op in ops_in(body))
+        found = [self._copy_of(op, body) for op in body.ops if op.name == "load" and isinstance(op.result.type, Tile)
+                 and (is_quiet or self._is_never_written(op))]
         return [c for c in found if c is not None]
+
+    def _is_never_written(self, load: Op) -> bool:
+        bases = self._alias.bases(load.operands[0])
+        return bases is not None and self._written is not None and bases.isdisjoint(self._written)
+
+    def _above_products(self, body: Block) -> set[Op]:
+        """The loads of which products of warpgroups take something that is made first: those would be waited for in
+        each iteration, while no product runs."""
+        found: set[Op] = set()
+        for op in body.ops:
+            if op.name == "dot" and wgmma.of(op, self._capability, self._warps) is not None:
+                for value in op.operands[:2]:
+                    found.update(loads_above(value, self._ops, _GROWING))
+        return found
 
     def _copy_of(self, load: Op, body: Block) -> Copied | None:
         tile, other = load.result.type, load.operand("other")
@@ -132,14 +157,11 @@ class _Pipeliner:
         zero = other is None or self._uniform.constant_of(other) in (0, False)
         if is_volatile(load) or not zero or tile.shape != padded_shape(tile.shape) or element_of(tile).bytes > 8:
             return None
-        bases = self._alias.bases(load.operands[0])
-        if bases is None or not bases.isdisjoint(self._written) or not self._is_arithmetic(load, body):
-            return None
-        if self._run_bytes(load) < _LEAST_BYTES:
+        if not self._is_arithmetic(load, body) or self._run_bytes(load) < _LEAST_BYTES:
             return None
         to = self._wanted_by_dots(load.result, contiguous_dim(layout_of(load.result)))
         if to is None:
-            return None
+            return Copied(load, buffer_for(load, tile), tile, now=True) if load in self._beside else None
         return Copied(load, Buffer(to, ALIGNMENT) if is_shared(to.layout) else buffer_for(load, to), to)
 
     def _run_bytes(self, load: Op) -> int:
@@ -332,7 +354,7 @@ class _Loop:
                 continue
             if op in loads:
                 copied, address = loads[op]
-                attrs = {"memory": copied.buffer.memory, "to": copied.to}
+                attrs = {"memory": copied.buffer.memory, "to": copied.to, "now": copied.now}
                 values[op.result] = build.create("shared_load", (address,), attrs, hint=op.result.hint)[0]
             elif self._product is not None and op is self._product.dot:
                 sums = self._begun(op, values)
