@@ -4,9 +4,9 @@ One process: the same kernel source (benchmarks/gpu_cases/kernels.py) is loaded 
 installed, for triton; calls take turns, each behind a write of more than the second-level cache, in one order and the
 opposite one.  Times are medians of the turns; a ratio is the median of the turns' ratios, with its interval of 95 %
 confidence.  A bar that this interval reaches counts as met, "within noise" where the median is below it.  Results are
-checked before anything is timed.  Launch times are of the calling thread, with an empty
-stream; a first launch, in a process of its own, finds its kernel in the disk cache.  Run on a machine with
-a GPU: python benchmarks/gpu.py [--only softmax] [--json FILE]
+checked before anything is timed.  Launch times are of the calling thread, with an empty stream; a first launch, in a
+process of its own, finds its kernel in the disk cache; last come compilations and first calls with nothing cached.  Run
+on a machine with a GPU: python benchmarks/gpu.py [--only softmax] [--json FILE]
 What was measured: docs/performance.md.
 """
 
@@ -25,6 +25,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.gpu_cases import Case, cases, kernels_for
+from benchmarks.gpu_cases.colds import lines as cold_lines
 from benchmarks.gpu_cases.starts import first_launches
 
 
@@ -32,6 +33,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="parts of the names of cases, separated by commas")
     parser.add_argument("--turns", type=int, default=31, help="how often each is measured (default 31)")
+    parser.add_argument("--colds", type=int, default=5, help="how often each kernel is compiled (default 5; 0: never)")
     parser.add_argument("--json", metavar="FILE", help="also write all numbers to FILE")
     return parser.parse_args()
 
@@ -173,9 +175,13 @@ def main() -> None:
     starts = first_launches(packages)
     print("first launch of a new process, kernel on disk, ms (and of processor time): "
           + "  ".join(f"{name} {passed:.1f} ({busy:.1f})" for name, (passed, busy) in starts.items()) + "   bar <= 20")
+    compiled: dict[str, Any] = {}
+    for line in cold_lines(torch, options.colds, compiled) if options.colds else ():
+        print(line, flush=True)
     if options.json:
         Path(options.json).write_text(json.dumps({"device": torch.cuda.get_device_name(), "rows": rows,
-                                                  "launch_us": launches, "first_launch_ms": starts}, indent=1))
+                                                  "launch_us": launches, "first_launch_ms": starts,
+                                                  "compiled_ms": compiled}, indent=1))
 
 
 if __name__ == "__main__":

@@ -370,7 +370,8 @@ def cut_own_frames(error: BaseException) -> None:
     """
     is_known = (isinstance(error, TritonError | KeyboardInterrupt) or type(error).__module__ == "bdb"
                 or _is_meant(error))
-    part: BaseException | None = error if is_known and not isinstance(error, InternalError | AssertionError) else None
+    is_fault = isinstance(error, InternalError) or type(error) is AssertionError     # a kernel's assertion is none
+    part: BaseException | None = error if is_known and not is_fault else None
     while part is not None:
         kept = _of_users(part.__traceback__)
         if kept is not None or part is error or type(part).__module__.startswith("tilewright."):

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tilewright.analysis.written import Written, written_params
+from tilewright.collecting import COLLECTOR_RESTS
 from tilewright.diagnostics import CompilationError
 from tilewright.frontend import compile_function
 from tilewright.frontend.nesting import too_deep
@@ -51,12 +52,13 @@ class Lowered:
 
 def lower(fn: SourceFunction, signature: Signature, options: Options, *, check: int = 1) -> Lowered:
     """Tile IR of `fn` for `signature`.  `check` 0 leaves the verifier out: `finish` has one."""
-    module = compile_function(fn, signature, options, bool(dict(options.extra).get("allow_non_constexpr_globals")))
-    with _nesting_of(fn):
-        if check:
-            verify(module)
-        module = INLINE.run(module)
-        return Lowered(fn, module, options, written_params(module))
+    with COLLECTOR_RESTS:
+        module = compile_function(fn, signature, options, bool(dict(options.extra).get("allow_non_constexpr_globals")))
+        with _nesting_of(fn):
+            if check:
+                verify(module)
+            module = INLINE.run(module)
+            return Lowered(fn, module, options, written_params(module))
 
 
 @contextmanager
@@ -85,8 +87,9 @@ def finish(lowered: Lowered, target: Target, *, check: int = 1, dump: Dump | Non
 
     def optimised(module: Module, metadata: dict[str, Any]) -> Module:
         pending.modules = module,
-        made = run_passes(module, list(target.passes(lowered.options)), check=check if check > 1 else 0,
-                          dump=None if dump is None else lambda name, m: dump(f"after-{name}", print_module(m)))
+        with COLLECTOR_RESTS:
+            made = run_passes(module, list(target.passes(lowered.options)), check=check if check > 1 else 0,
+                              dump=None if dump is None else lambda name, m: dump(f"after-{name}", print_module(m)))
         pending.modules = module, made
         metadata[MEANWHILE] = pending.do
         return made

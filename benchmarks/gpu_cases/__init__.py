@@ -31,9 +31,9 @@ class Case:
     rate: float = 0.0
 
 
-def kernels_for(package: str) -> ModuleType:
-    """The kernels with `triton` as the real one, or as Tilewright."""
-    spec = importlib.util.spec_from_file_location(f"kernels_of_{package}", KERNELS)
+def kernels_for(package: str, path: Path = KERNELS) -> ModuleType:
+    """The kernels of a file with `triton` as the real one, or as Tilewright."""
+    spec = importlib.util.spec_from_file_location(f"{path.stem}_of_{package}", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module

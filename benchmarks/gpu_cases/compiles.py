@@ -25,6 +25,7 @@ from tilewright.passes import run_passes
 from tilewright.targets.llvm import toolchain
 from tilewright.targets.llvm.machine import ASSEMBLY, Request
 from tilewright.targets.nvidia.generate import generate
+from tilewright.targets.nvidia.passes.few_programs import few_programs
 from tilewright.targets.nvidia.target import NvidiaTarget
 
 _NUMBERS = itertools.count()
@@ -110,7 +111,7 @@ def parts(kernels: ModuleType, case: Compilation, target: NvidiaTarget) -> list[
 
     lowered = _renamed(mark(lower(triton.jit(fn), signature, options)))
     module = mark(run_passes(lowered.module, list(target.passes(options)), check=1))
-    laid_out = mark(target.laid_out(module, options))
+    laid_out = mark(target.laid_out(few_programs(module), options))
     text = mark(generate(laid_out, target.capability, options.num_warps)).text
     ptx = mark(toolchain.compile_request(Request(text, target.machine, ASSEMBLY, *target.LEVELS)))
     if target.assembler is not None:
@@ -126,7 +127,7 @@ def lines(turns: int) -> Iterator[str]:
     yield f"\nfor sm_90a, to a cubin by {finds}: median and least ms of {turns}, and processor time of the parts"
     for name, case in CASES.items():
         calls = [ours(kernels, case, target), peer(case)]
-        times = _interleaved([call for call in calls if call is not None], turns)
+        times = interleaved([call for call in calls if call is not None], turns)
         used = [statistics.median(column) for column in zip(*(parts(kernels, case, target) for _ in range(turns)))]
         versus = "no triton here"
         if len(times) == 2:
@@ -137,7 +138,7 @@ def lines(turns: int) -> Iterator[str]:
         yield "    " + ", ".join(f"{part} {ms:.1f}" for part, ms in zip(PARTS, used))
 
 
-def _interleaved(calls: list[Callable[[], object]], turns: int) -> list[list[float]]:
+def interleaved(calls: list[Callable[[], object]], turns: int) -> list[list[float]]:
     """Milliseconds of each call, one after the other in turns; the first turn does not count."""
     times: list[list[float]] = [[] for _ in calls]
     for turn in range(turns + 1):

@@ -100,7 +100,7 @@ def function_of_math(x):
 
 @case(x="*fp32")
 def function_of_nobody(x):
-    tl.store(x, np.gradient(tl.load(x)))  # error: CompilationError: gradient cannot be called in a kernel
+    tl.store(x, np.gradient(tl.load(x)))  # error: CompilationError: gradient, a function of numpy, cannot
 
 
 @case(x="*fp32")
@@ -131,3 +131,9 @@ def print_with_a_keyword(x):
 @case
 def print_of_two_texts():
     print("a", "b")  # error: CompilationError: print in a kernel shows numbers after its text, not constexpr 'b'
+
+
+@case(x="*fp32")
+def function_of_numpy_by_another_name(x):
+    t = tl.load(x + tl.arange(0, 16))
+    tl.store(x, np.mean(t))  # error: CompilationError: mean is a function of numpy, which a kernel cannot call; write

@@ -138,3 +138,13 @@ def array_for_annotated_scalar():
 def misspelt_parameter_of_a_config():
     tuned = triton.autotune([triton.Config({"BLOK": 4})], key=[])(scale)
     tuned[(1,)](X, X, 3, 0.5)  # error: TypeError: 'BLOK', which was given, is none of them; did you mean 'BLOCK'?
+
+
+@launch_case
+def array_for_a_compile_time_value():
+    scale[(1,)](X, X, 8, 2.0, BLOCK=np.array(8))  # error: TypeError: parameter 'BLOCK': a ndarray has elements, which
+
+
+@launch_case
+def none_for_a_tensor():
+    scale[(1,)](None, X, 8, 2.0, BLOCK=8)  # error: CompilationError: not None; where it may be None, ask first

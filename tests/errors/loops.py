@@ -93,3 +93,15 @@ def condition_of_tile(x, n):
     while tl.arange(0, 4) < n:  # error: CompilationError: ambiguous
         n -= 1
     tl.store(x, n)
+
+
+@case(n="i32", x="*fp32")
+def half_as_an_end(n, x):
+    for i in range(n / 2):  # error: CompilationError: not fp32; divide with // or tl.cdiv, or convert with
+        tl.store(x + i, 1.0)
+
+
+@case(n="i32", x="*fp32")
+def misspelt_option_of_range(n, x):
+    for i in tl.range(0, n, num_stage=3):  # error: CompilationError: tl.range: got an unexpected keyword argument 'num
+        tl.store(x + i, 1.0)

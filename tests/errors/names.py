@@ -120,3 +120,42 @@ def none_or_tile(x, n):
     if n > 2:
         y = 1.0
     tl.store(x, y)  # error: CompilationError: y has type fp32
+
+
+@case(x="*fp32")
+def function_of_libdevice(x):
+    tl.store(x, tl.tanh(tl.load(x)))  # error: CompilationError: no attribute 'tanh'; use libdevice.tanh (from
+
+
+@case(x="*fp32")
+def function_of_math_in_libdevice(x):
+    tl.store(x, tl.math.log1p(tl.load(x)))  # error: CompilationError: no attribute 'log1p'; use libdevice.log1p
+
+
+@case(x="*fp32")
+def function_that_is_spelled_out(x):
+    tl.store(x, tl.relu(tl.load(x)))  # error: CompilationError: no attribute 'relu'; write tl.maximum(x, 0)
+
+
+@case(x="*fp32")
+def function_by_another_name(x):
+    t = tl.load(x + tl.arange(0, 16)[:, None] + tl.arange(0, 16))
+    tl.store(x, tl.matmul(t, t))  # error: CompilationError: no attribute 'matmul'; use tl.dot
+
+
+@case(x="*fp32")
+def method_of_arrays(x):
+    tl.store(x, tl.load(x + tl.arange(0, 16)).mean())  # error: CompilationError: 'mean'; write tl.sum(x, axis) / n
+
+
+@case(x="*fp32")
+def method_of_torch(x):
+    tl.store(x, tl.load(x).half())  # error: CompilationError: has no attribute 'half'; write x.to(tl.float16)
+
+
+@case(x="*fp32")
+def list_that_grows(x):
+    items = []
+    for i in range(4):
+        items.append(tl.load(x + i))  # error: CompilationError: a list in a kernel is a tuple, which does not change
+    tl.store(x, items[0])

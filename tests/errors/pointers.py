@@ -39,3 +39,19 @@ def pointer_times_number(x):
 @case(x="*kfp32")
 def store_to_const(x):
     tl.store(x, 1.0)  # error: CompilationError: const
+
+
+@case(x="*fp32")
+def sizes_of_a_pointer(x):
+    tl.store(x, x.shape[0])  # error: CompilationError: has the shape (): pass the sizes of a tensor as arguments
+
+
+@case(x="*fp32")
+def element_of_a_pointer(x):
+    tl.store(x, x[0])  # error: CompilationError: 0 dimensions; an element is read with tl.load
+
+
+@case(x="*fp32")
+def descriptor_as_a_pointer(x):
+    d = tl.make_tensor_descriptor(x, [64, 64], [64, 1], [16, 16])
+    tl.load(d + tl.arange(0, 16))  # error: CompilationError: not take a tensor_descriptor and the run-time value

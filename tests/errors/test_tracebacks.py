@@ -10,7 +10,7 @@ import pytest
 import tilewright as triton
 import tilewright.language as tl
 from tilewright.compiler import ASTSource, compile
-from tilewright.diagnostics import CompilationError, InternalError, OutOfBoundsError
+from tilewright.diagnostics import CompilationError, InternalError, KernelAssertionError, OutOfBoundsError
 from tilewright.language.errors import LanguageError
 from tilewright.runtime import knobs
 from tilewright.tools.tensor_descriptor import TensorDescriptor
@@ -47,6 +47,11 @@ def outside(x_ptr, n):
     tl.store(x_ptr + n, n)
 
 
+@triton.jit(debug=True)
+def unfulfilled(x_ptr, n):
+    tl.device_assert(n < 99, "too many")
+
+
 @triton.jit
 def endless(x_ptr, n):
     endless(x_ptr, n)
@@ -80,6 +85,7 @@ KERNELS = {
     misspelt: (CompilationError, "did you mean offsets?", ["misspelt"]),
     one_sided: (CompilationError, "holds, and has no value otherwise", ["one_sided"]),
     outside: (OutOfBoundsError, "element 99", ["outside"]),
+    unfulfilled: (KernelAssertionError, "too many", ["unfulfilled"]),
     endless: (CompilationError, "so the recursion never ends", ["endless", "endless"]),
     calls_python: (CompilationError, "ValueError: not 3", ["calls_python"]),
     by_rule: (CompilationError, "missing is not defined", ["by_rule"]),

@@ -116,3 +116,8 @@ def bits_of_an_unsigned_number(x, n):
 @case(x="*i32", n="i8")
 def bits_of_a_byte(x, n):
     tl.store(x, tl.extra.libdevice.popc(n))  # error: CompilationError: write x.to(tl.int32)
+
+
+@case(x="*fp32")
+def type_of_python(x):
+    tl.store(x, tl.load(x).to(float))  # error: CompilationError: not the function 'float'; write tl.float32

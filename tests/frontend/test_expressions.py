@@ -253,6 +253,16 @@ def test_list_comprehension_over_compile_time_sequences():
     assert results(kernel) == [5 + 1 + 5 + 25]
 
 
+def test_list_comprehension_over_a_static_range():
+    def kernel(out):
+        numbers: tl.constexpr = [i * i for i in tl.static_range(1, 6, 2)]
+        tl.static_assert(numbers == (1, 9, 25))
+        a, b = [tl.program_id(i) + i for i in tl.static_range(2)]
+        tl.store(out, a + b)
+
+    assert results(kernel) == [1]
+
+
 @differs("f-strings honour their formats", topic="Compile-time values",
          peer="`{N:04d}` drops the format and gives the bare number.",
          ours="As in Python.")

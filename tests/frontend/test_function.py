@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import ast
 import functools
+import gc
 import linecache
+import threading
+import time
+from typing import Any
 
 import pytest
 
@@ -93,6 +97,14 @@ def test_decorating_is_lazy_and_the_missing_source_is_said_on_use():
     assert (caught.value.location.file, caught.value.location.line) == ("<string>", 1)
 
 
+def test_the_caret_below_a_lambda_begins_where_its_line_does():
+    fn = SourceFunction(lambda x: x)
+    with pytest.raises(SourceNotFoundError, match="a lambda cannot be compiled") as caught:
+        fn.tree()
+    code, carets = str(caught.value).splitlines()[1:3]
+    assert code.index("fn = ") == carets.index("^") and len(code) == len(carets)
+
+
 @differs("Kernels need no file")
 @pytest.mark.parametrize("before", ["", "import math\n\n\n", "@decorated\n"])
 def test_given_source_has_the_lines_of_the_executed_text(before):
@@ -155,3 +167,35 @@ def test_constexpr_functions_are_the_function_outside_of_kernels():
     assert half(9) == half(tl.constexpr(9)) == 4 and half(9, by=tl.constexpr(3)) == 3
     assert (half.__name__, half.__doc__) == ("half", "Doc.")
     assert unwrapped([tl.constexpr(1), (tl.constexpr(2), 3)]) == [1, (2, 3)]
+
+
+def test_threads_parse_at_once():
+    """CPython up to 3.11 raises SystemError where a second thread comes in, as it may when garbage is collected."""
+    body = "\n".join(f"    x = ((a + {k}) * (b - {k}))[{k}] + f(a, b, {k})" for k in range(50))
+    text = f"def kernel(a, b):\n{body}\n"
+    made: dict[str, Any] = {}
+    exec(text, made)
+    failed = []
+
+    def parse() -> None:
+        try:
+            SourceFunction(made["kernel"], source=text).tree()
+        except SystemError as error:
+            failed.append(error)
+
+    def others_go_on(*_: object) -> None:
+        time.sleep(1e-6)
+
+    thresholds = gc.get_threshold()
+    gc.callbacks.append(others_go_on)
+    gc.set_threshold(50)
+    try:
+        threads = [threading.Thread(target=parse) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.callbacks.remove(others_go_on)
+    assert not failed

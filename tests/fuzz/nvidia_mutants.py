@@ -22,7 +22,9 @@ SUITES = {
     NVIDIA + "boxes": [_TESTS + "test_boxes.py"], NVIDIA + "tensor_maps": [_TESTS + "test_boxes.py"],
     PASSES + "pipeline": [_TESTS + "test_pipeline.py"], NVIDIA + "copies": [_TESTS + "test_pipeline.py"],
     PASSES + "staging": [_TESTS + "test_pipeline.py"], PASSES + "order": [_TESTS + "test_order.py"],
-    PASSES + "persist": [_TESTS + "test_persist.py"],
+    PASSES + "few_programs": [_TESTS + "test_few_programs.py"],
+    PASSES + "persist": [_TESTS + "test_persist.py"], PASSES + "held": [_TESTS + "test_warpgroup.py"],
+    NVIDIA + "wgmma": [_TESTS + "test_warpgroup.py"], NVIDIA + "warpgroup": [_TESTS + "test_warpgroup.py"],
     NVIDIA + "conversion": [_TESTS + "test_conversion.py"], NVIDIA + "renaming": ["tests/lang/test_values_indices.py"],
     NVIDIA + "matrix": [_TESTS + "test_matrix.py"], NVIDIA + "mma": [_TESTS + "test_matrix.py"],
     NVIDIA + "shared": [_TESTS + "test_shared.py", _TESTS + "test_warps.py"],
@@ -57,6 +59,18 @@ MUTANTS = (
     code("nv-map-stride", NVIDIA + "tensor_maps", "resolved", 'computed(e, slots) * item for e in described["strides"]',
          'computed(e, slots) for e in described["strides"]'),
     code("nv-map-bits", NVIDIA + "tensor_maps", "_signed", "if number >> bits - 1", "if False"),
+    # numbers of programs
+    code("nv-few-sign", PASSES + "few_programs", "_not_negative", "low >= 0", "high >= 0"),
+    code("nv-few-limit", PASSES + "few_programs", "few_programs", "LIMITS[told[1:].index(told[-1])]",
+         "2 * LIMITS[told[1:].index(told[-1])]"),
+    # products of warpgroups
+    code("nv-group-fence", NVIDIA + "warpgroup", "_through_scratch", "fence(kernel, everywhere=False)", "pass"),
+    code("nv-group-wait", NVIDIA + "warpgroup", "_multiply", "statement.wait(0)", "pass"),
+    code("nv-group-part", NVIDIA + "warpgroup", "_at", "placed.offset(product.width, 0)", "0"),
+    code("nv-group-stride", NVIDIA + "wgmma", "Placed.descriptor", "rows * self.width", "2 * rows * self.width"),
+    code("nv-group-depth", NVIDIA + "wgmma", "choose", "depth & depth - 1", "False"),
+    code("nv-held-fence", PASSES + "held", "_stored", '[make_op("proxy_fence", (), {"everywhere": False}, loc=loc), '
+         'make_op("barrier", (), loc=loc)]', "[]"),
     # pipelined loops
     code("nv-pipe-wait", PASSES + "pipeline", "_Loop._iteration", '{"pending": self._stages - 2}',
          '{"pending": self._stages - 1}'),

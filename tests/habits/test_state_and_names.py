@@ -24,6 +24,7 @@ IMPORTS_LATE: Mapping[str, str] = {
     "tilewright/__init__.py": "what builds on torch is loaded by the first launch in a function that torch compiles",
     "tilewright/runtime/devices.py": "a kernel from the disk cache needs neither LLVM nor a compile child",
     "tilewright/runtime/fingerprint.py": "hashlib loads a large library that nearly no process needs",
+    "tilewright/runtime/autotune.py": "a pool of threads is loaded when there is something to tune",
     "tilewright/runtime/build.py": "a kernel from the disk cache needs no compiler",
     "tilewright/runtime/jit.py": "the compiler and the eager engine are loaded by the first launch that needs them",
     "tilewright/runtime/launch.py": "the interpreter is loaded when a memory fault has to be explained",

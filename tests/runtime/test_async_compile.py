@@ -14,6 +14,7 @@ import tilewright.language as tl
 from tilewright import AsyncCompileMode, CompilationError, FutureKernel
 from tilewright.runtime import knobs
 from tilewright.runtime.launch import CompiledKernel
+from tilewright.tools.tensor_descriptor import TensorDescriptor
 
 
 def scale_source(x, n, BLOCK: tl.constexpr):
@@ -48,6 +49,37 @@ def compiled():
     with knobs.GROUPS["runtime"].scope():
         knobs.GROUPS["runtime"].jit_post_compile_hook = listen
         yield seen
+
+
+def described_source(d, BLOCK: tl.constexpr):
+    d.store([0], d.load([0]) + 1)
+
+
+def test_a_descriptor_is_taken_as_it_was(executor):
+    """Its blocks are others when the thread comes to it."""
+    begun = threading.Event()
+
+    class Late(ThreadPoolExecutor):
+        def submit(self, fn, /, *args, **kwargs):
+            def wait():
+                begun.wait(30)
+                return fn(*args, **kwargs)
+
+            return super().submit(wait)
+
+    x = np.zeros(64, np.float32)
+    d = TensorDescriptor.from_tensor(x, [16])
+    with knobs.scope(disk_cache=False), Late(2) as late, AsyncCompileMode(late):
+        kernel = triton.jit(described_source)
+        pending = []
+        for block in (16, 32):
+            d.block_shape = [block]
+            pending.append(kernel.warmup(d, BLOCK=block, grid=(1,)))
+        d.block_shape = [64]
+        begun.set()
+        texts = [p.result().asm["ttir"] for p in pending]
+    assert ["tile<16xf32>" in t and "tile<64xf32>" not in t for t in texts] == [True, False]
+    assert "tile<32xf32>" in texts[1]
 
 
 @pytest.mark.unchecked("what was compiled is looked at")

@@ -1,5 +1,6 @@
 """autotune: choice, keys, memory put back, hooks, pruning (semantics §13)."""
 
+import threading
 import warnings
 from dataclasses import replace
 
@@ -424,3 +425,105 @@ def test_also_if_they_were_compiled_before(few_stages):
 def test_a_single_config_is_lowered_like_a_launch(few_stages):
     with pytest.warns(FewerStagesWarning):
         tuned(triton.jit(scale.fn), STAGED[:1])[grid](np.ones(16, np.float32), 16, 2.0)
+
+
+# -- several configs are compiled at once
+
+
+@pytest.fixture
+def cores(monkeypatch):
+    """So many cores, as far as tuning knows."""
+    def give(count):
+        monkeypatch.setattr("tilewright.runtime.autotune.usable_cores", lambda: count)
+    return give
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_configs_compile_ahead_and_everything_else_stays(cores, count):
+    """Hooks in the order of the configs, what they write put back, a config that does not compile left out."""
+    cores(count)
+    seen = []
+
+    def config(block):
+        def hook(named):
+            seen.append((block, named["x"][0].item()))
+            named["x"][0] = -block
+        return triton.Config({"BLOCK": block}, pre_hook=hook)
+
+    @triton.jit
+    def kernel(x, n, factor, BLOCK: tl.constexpr):
+        tl.static_assert(BLOCK != 64)
+        i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        tl.store(x + i, tl.load(x + i, mask=i < n) * factor, mask=i < n)
+
+    x = np.ones(100, np.float32)
+    configs = [config(block) for block in (16, 64, 32, 128)]
+    made = tuned(kernel, configs, do_bench=times([[3, 3, 3], [2, 2, 2], [1, 1, 1]]))
+    made[grid](x, 100, 2.0)
+    assert [block for block, _ in seen[:4]] == [16, 64, 32, 128] and {first for _, first in seen} == {1.0}
+    assert made.best_config is configs[3] and x[0] == -256 and (x[1:] == 2).all()
+    assert [made.configs_timings[c][0] for c in configs] == [3, np.inf, 2, 1]
+    assert list(made.configs_timings) == configs
+
+
+def test_the_error_of_a_config_is_the_first_ones(cores):
+    cores(4)
+
+    @triton.jit
+    def kernel(x, n, factor, BLOCK: tl.constexpr):
+        if BLOCK > 16:
+            tl.store(x, tl.missing(BLOCK))
+
+    configs = [triton.Config({"BLOCK": block}) for block in (16, 32, 64)]
+    with pytest.raises(triton.CompilationError, match="missing") as caught:
+        tuned(kernel, configs)[grid](np.ones(16, np.float32), 16, 2.0)
+    assert caught.value.__traceback__ is not None
+
+
+def test_configs_compile_at_once(cores):
+    """Each waits in the frontend until all are there."""
+    cores(4)
+    together = threading.Barrier(3, timeout=60)
+
+    @triton.constexpr_function
+    def met(block):
+        together.wait()
+        return block
+
+    @triton.jit
+    def kernel(x, n, factor, BLOCK: tl.constexpr):
+        size: tl.constexpr = met(BLOCK)
+        i = tl.program_id(0) * size + tl.arange(0, size)
+        tl.store(x + i, tl.load(x + i, mask=i < n) * factor, mask=i < n)
+
+    x = np.ones(100, np.float32)
+    configs = [triton.Config({"BLOCK": block}) for block in (16, 32, 64)]
+    with knobs.scope(disk_cache=False):
+        tuned(kernel, configs, do_bench=times([[1, 1, 1]] * 3))[grid](x, 100, 2.0)
+    assert (x == 2).all()
+
+
+def test_below_jit():
+    def plain(x, BLOCK: tl.constexpr):
+        tl.store(x, BLOCK)
+
+    said = r"autotune takes a kernel, not the plain function plain; write @autotune\(...\) above @jit"
+    with pytest.raises(TypeError, match=said):
+        triton.autotune([triton.Config({"BLOCK": 1})], key=[])(plain)
+
+
+def test_a_config_that_leaves_a_parameter_out():
+    @triton.jit
+    def kernel(x, BLOCK: tl.constexpr, STEP: tl.constexpr = 1):
+        tl.store(x, BLOCK + STEP)
+
+    configs = [triton.Config({"BLOCK": 1}), triton.Config({"STEP": 2}, num_warps=8)]
+    said = (r"kernel: the config \(STEP: 2, num_warps: 8, .*\) sets no BLOCK, and neither does the launch; write "
+            r"Config\({'BLOCK': ...}\)")
+    with pytest.raises(TypeError, match=said):
+        triton.autotune(configs, key=[])(kernel)[(1,)](np.zeros(1, np.int32))
+    ruled = triton.heuristics({"BLOCK": lambda args: 4})(kernel)
+    out = np.zeros(1, np.int32)
+    configs = [triton.Config({}), triton.Config({"STEP": 1}, num_warps=8)]
+    triton.autotune(configs, key=[], warmup=0.05, rep=0.1)(ruled)[(1,)](out)
+    assert out[0] == 5

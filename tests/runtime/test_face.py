@@ -40,6 +40,11 @@ def test_next_power_of_2(n, power):
     assert triton.next_power_of_2(n) == power
 
 
+def test_next_power_of_2_of_what_is_no_whole_number():
+    with pytest.raises(TypeError, match="next_power_of_2 takes a whole number, not 12.5 of type float; use //"):
+        triton.next_power_of_2(12.5)
+
+
 @triton.constexpr_function
 def doubled(n):
     return 2 * n

@@ -85,3 +85,31 @@ def test_options_from_rules_above_and_below_autotune(configs):
 def test_a_rule_for_neither_a_parameter_nor_an_option():
     with pytest.raises(ValueError, match="options of a launch are .*num_warps"):
         triton.heuristics({"num_warp": lambda args: 1})(triton.jit(tunable))
+
+
+def test_a_rule_that_asks_for_what_is_not_there():
+    kernel = triton.heuristics({"BLOCK": lambda args: args["n_elements"], "EVEN": lambda args: True})(fill.fn)
+    with pytest.raises(KeyError, match="^fill: the rule of heuristics for 'BLOCK' asks for 'n_elements', but the "
+                                       "arguments are out, n, grid, warmup$"):
+        kernel[(1,)](np.zeros(8, np.int32), 4)
+    misspelt = triton.heuristics({"BLOCK": lambda args: 8, "EVEN": lambda args: args["BLOK"] == 8})(fill.fn)
+    with pytest.raises(KeyError, match="for 'EVEN' asks for 'BLOK', .* did you mean 'BLOCK'"):
+        misspelt[(1,)](np.zeros(8, np.int32), 4)
+
+
+def test_an_error_of_a_rule_is_shown_as_it_is():
+    kernel = triton.heuristics({"BLOCK": lambda args: {}[8], "EVEN": lambda args: True})(fill.fn)
+    with pytest.raises(KeyError, match="^8$"):
+        kernel[(1,)](np.zeros(8, np.int32), 4)
+
+
+def test_what_is_no_dict_of_functions():
+    with pytest.raises(TypeError, match="heuristics takes a dict from names of parameters to functions"):
+        triton.heuristics([lambda args: 8])
+    with pytest.raises(TypeError, match="not {'BLOCK': 8}"):
+        triton.heuristics({"BLOCK": 8})
+
+
+def test_below_jit():
+    with pytest.raises(TypeError, match="heuristics takes a kernel, not the plain function tunable; write @heuristics"):
+        triton.heuristics({"BLOCK": lambda args: 8})(tunable)

@@ -38,21 +38,28 @@ class Axis(Forward[AxisInfo]):
     wrap cannot be proved, and nearly always holds.
     """
 
-    def __init__(self, module: Module, function: Function | None = None, ranges: Ranges | None = None,
-                 signs: bool = False) -> None:
+    def __init__(self, module: Module, function: Function | None = None, signs: bool = False,
+                 sure: Axis | None = None) -> None:
         super().__init__()
         self._signs = signs
+        self._sure = sure
         self.assumed: set[Value] = set()        # integers that are supposed not to be negative
+        self.doubtful: set[Op] = set()          # ops of which more were known if something were not negative
         function = module.entry if function is None else function
-        self.ranges = Ranges(function) if ranges is None else ranges
+        self.ranges: Ranges = Ranges(function, module.most_programs) if sure is None else sure.ranges
         self._wide = module.wide
         for param, facts in zip(function.params, function.param_facts):
             self.set_fact(param, of_scalar(facts.divisible_by, param.type))
         self.walk(function.body)
 
+    @classmethod
+    def likely(cls, module: Module, sure: Axis) -> Axis:
+        """The facts with `signs` of the entry, whose facts without them are `sure`; the same, if they are no more."""
+        return cls(module, signs=True, sure=sure) if sure.doubtful else sure
+
     def relevant(self, value: Value) -> bool:
         element = element_of(value.type)
-        return isinstance(element, Pointer) or element.is_int
+        return element.is_int or element.__class__ is Pointer
 
     def unknown(self, value: Value) -> AxisInfo:
         return nothing_known(value.type)
@@ -66,6 +73,11 @@ class Axis(Forward[AxisInfo]):
         return of_scalar(gcd(lower.divisor, step.divisor), loop.operands[0].type)
 
     def transfer(self, op: Op) -> Sequence[AxisInfo] | None:
+        self._op = op
+        sure = self._sure
+        if sure is not None and op not in sure.doubtful and all(
+                self._facts.get(v) == sure._facts.get(v) for v in op.operands):
+            return [sure.fact(r) for r in op.results]
         rule = RULES.get(op.name)
         if rule is not None:
             found = rule(self, op)
@@ -86,6 +98,8 @@ class Axis(Forward[AxisInfo]):
             return True
         if self._signs:
             self.assumed.add(value)
+        else:
+            self.doubtful.add(self._op)
         return self._signs
 
     def bounds(self, value: Value) -> tuple[int, int]:

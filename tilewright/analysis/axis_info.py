@@ -14,14 +14,13 @@ Tests: tests/analysis/.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import gcd, lcm
+from typing import NamedTuple
 
 from tilewright.ir.types import Pointer, Type, element_of, shape_of
 
 
-@dataclass(frozen=True, slots=True)
-class AxisInfo:
+class AxisInfo(NamedTuple):
     """Facts of one value, an entry a dimension.
 
     `constant` is the value, if it is known and the same everywhere.  `stride` is by how much a value grows along a

@@ -34,6 +34,8 @@ class Effects:
     def of(self, op: Op) -> Effect:
         """All effects of executing `op` once."""
         row = op.row
+        if row.effects is Effect.NONE and not op.regions:
+            return Effect.NONE
         if not op.regions and not row.effects & Effect.NESTED:
             return row.effects & _OWN
         known = self._ops.get(op)

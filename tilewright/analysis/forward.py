@@ -64,15 +64,33 @@ class Forward(ABC, Generic[F]):
 
     def walk(self, block: Block) -> None:
         """Facts of all values in `block` and below; those of its arguments are set."""
-        known, relevant = self._facts, self.relevant
         for op in block.ops:
             if op.regions:
                 self._control(op)
+            elif op.results:
+                self._straight(op)
+
+    def _straight(self, op: Op) -> None:
+        """Facts of the results of an op without regions."""
+        known, relevant = self._facts, self.relevant
+        wanted = [result for result in op.results if relevant(result)]
+        facts = self.transfer(op) if wanted else None
+        for result in wanted:
+            known[result] = self.unknown(result) if facts is None else facts[op.results.index(result)]
+
+    def _walk_again(self, block: Block, changed: set[Value]) -> None:
+        """`walk` of a block that was walked before, since when the facts of `changed` alone have changed: what does
+        not depend on them stays as it is."""
+        known = self._facts
+        for op in block.ops:
+            if not op.regions and changed.isdisjoint(op.operands):
                 continue
-            wanted = [result for result in op.results if relevant(result)]
-            facts = self.transfer(op) if wanted else None
-            for result in wanted:
-                known[result] = self.unknown(result) if facts is None else facts[op.results.index(result)]
+            before = [known.get(result) for result in op.results]
+            if op.regions:
+                self._control(op)
+            else:
+                self._straight(op)
+            changed.update(r for r, fact in zip(op.results, before, strict=True) if known.get(r) != fact)
 
     def _control(self, op: Op) -> None:
         if op.name == "for":
@@ -111,11 +129,10 @@ class Forward(ABC, Generic[F]):
             if fact is not None:
                 known[arg] = fact
                 self.set_fact(arg, fact)
+        self.walk(body)
         rounds = 0
-        growing = True
-        while growing:
-            self.walk(body)
-            growing = self._flow_back(carried, body.terminator.operands, known.keys(), rounds)
+        while grown := self._flow_back(carried, body.terminator.operands, known.keys(), rounds):
+            self._walk_again(body, grown)
             rounds += 1
         self._set_all(op.results, self._facts_of(carried))
 
@@ -123,8 +140,8 @@ class Forward(ABC, Generic[F]):
         before, body = op.regions
         self._set_all(before.args, self._facts_of(op.operands))
         rounds = 0
-        growing = True
-        while growing:
+        growing: Collection[Value] = before.args
+        while growing or not rounds:
             self.walk(before)
             passed = self._facts_of(before.terminator.operands[1:])
             self._set_all(body.args, passed)
@@ -134,15 +151,15 @@ class Forward(ABC, Generic[F]):
         self._set_all(op.results, passed)
 
     def _flow_back(self, carried: Sequence[Value], yielded: Sequence[Value], settled: Collection[Value],
-                   rounds: int) -> bool:
-        """Joins what an iteration yields into the carried values; whether any of them got weaker."""
-        growing = False
+                   rounds: int) -> set[Value]:
+        """Joins what an iteration yields into the carried values; those of them that got weaker."""
+        grown: set[Value] = set()
         for arg, following in zip(carried, yielded, strict=True):
             if arg in settled or not self.relevant(arg):
                 continue
             old = self.fact(arg)
             new = self.join(old, self.fact(following))
             if new != old:
-                growing = True
+                grown.add(arg)
                 self._facts[arg] = new if rounds < _ROUNDS_BEFORE_WIDENING else self.widen(arg, old, new)
-        return growing
+        return grown

@@ -9,23 +9,22 @@ stays within step times iterations.  Tests: tests/analysis/.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tilewright.analysis.forward import Forward
 from tilewright.ir.node import Function, Op, Value
-from tilewright.ir.types import Pointer, Type, element_of
+from tilewright.ir.types import Type, element_of
 from tilewright.ir.walk import defining_ops, ops_in
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
+class Interval(NamedTuple):
     """All integers from `low` to `high`, both included."""
 
     low: int
     high: int
 
-    def __contains__(self, value: int) -> bool:
-        return self.low <= value <= self.high
+    def __contains__(self, value: object) -> bool:
+        return isinstance(value, int) and self.low <= value <= self.high
 
     def __str__(self) -> str:
         return f"{self.low}..{self.high}"
@@ -44,10 +43,13 @@ _MAX_PROGRAMS = (1 << 31) - 1
 _NO_INTEGER = Interval(0, 0)     # stands for values that have no interval; nothing reads it
 
 
+_WHOLE = {bits: Interval(0, 1) if bits == 1 else Interval(-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+          for bits in (1, 8, 16, 32, 64)}
+
+
 def whole(t: Type) -> Interval:
     """All values of an integer type."""
-    bits = element_of(t).bits
-    return Interval(0, 1) if bits == 1 else Interval(-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+    return _WHOLE[element_of(t).bits]
 
 
 def _corners(f: Callable[[int, int], int], a: Interval, b: Interval) -> Interval:
@@ -125,19 +127,20 @@ _FOLLOWS: dict[str, Sequence[int]] = {
 
 
 class Ranges(Forward[Interval]):
-    """Intervals of all integers of one function; `fact(value)` gives one."""
+    """Intervals of all integers of one function; `fact(value)` gives one.  `most_programs` as in `Module`."""
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: Function, most_programs: int = 0) -> None:
         super().__init__()
+        self._most_programs = most_programs or _MAX_PROGRAMS
         self._ops = defining_ops(function.body)
         self.walk(function.body)
 
     def relevant(self, value: Value) -> bool:
-        element = element_of(value.type)
-        return not isinstance(element, Pointer) and element.is_int
+        return element_of(value.type).is_int
 
     def unknown(self, value: Value) -> Interval:
-        return whole(value.type) if self.relevant(value) else _NO_INTEGER
+        element = element_of(value.type)
+        return _WHOLE[element.bits] if element.is_int else _NO_INTEGER
 
     def join(self, a: Interval, b: Interval) -> Interval:
         return a.union(b)
@@ -238,9 +241,9 @@ class Ranges(Forward[Interval]):
         if op.name == "iota":
             return Interval(op.attrs["start"], op.attrs["end"] - 1)
         if op.name in ("program_id", "block_id"):
-            return Interval(0, _MAX_PROGRAMS - 1)
+            return Interval(0, self._most_programs - 1)
         if op.name in ("num_programs", "num_blocks"):
-            return Interval(1, _MAX_PROGRAMS)
+            return Interval(1, self._most_programs)
         facts = [self.fact(v) for v in op.operands]
         bits = element_of(op.result.type).bits
         if op.name in _BINARY and bits > 1:

@@ -17,6 +17,7 @@ from tilewright.ir.types import Pointer, element_of
 from tilewright.ir.walk import ops_in
 
 _ELSEWHERE = -1
+_TOUCHES = Effect.READS | Effect.WRITES
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +48,14 @@ def accesses(module: Module) -> list[Access]:
     ops = list(ops_in(module.entry.body))
     bases: dict[Value, frozenset[int]] = {
         v: frozenset({i}) for i, v in enumerate(module.entry.params) if _is_pointer(v)}
-    edges = [edge for op in ops for edge in _edges(op) if _is_pointer(edge[1])]
+    edges = [edge for op in ops if op.regions or any(_is_pointer(r) for r in op.results) or op.name == "call"
+             for edge in _edges(op) if _is_pointer(edge[1])]
     for op in ops:
         for value in _origins(op):
             bases[value] = frozenset({_ELSEWHERE})
     _spread(bases, edges)
     found = [(op, bases.get(op.operands[0], frozenset({_ELSEWHERE}))) for op in ops
-             if op.row.effects & (Effect.READS | Effect.WRITES)]
+             if op.row.effects & _TOUCHES]
     return [Access(op, base - {_ELSEWHERE}, _ELSEWHERE in base) for op, base in found]
 
 
@@ -63,10 +65,10 @@ def _is_pointer(value: Value) -> bool:
 
 def _origins(op: Op) -> Iterator[Value]:
     """Pointer results of `op` that come from nowhere we know."""
-    if op.row.effects & Effect.NESTED:
-        return
-    if op.row.effects & (Effect.READS | Effect.WRITES) or not any(_is_pointer(v) for v in op.operands):
-        yield from (r for r in op.results if _is_pointer(r))
+    pointers = [r for r in op.results if _is_pointer(r)]
+    if pointers and not op.row.effects & Effect.NESTED and (
+            op.row.effects & _TOUCHES or not any(_is_pointer(v) for v in op.operands)):
+        yield from pointers
 
 
 def _edges(op: Op) -> Iterator[tuple[Value, Value]]:

@@ -87,7 +87,7 @@ def _axis(module: Module, function: Function) -> Callable[[Value], str | None]:
 
 
 def _ranges(module: Module, function: Function) -> Callable[[Value], str | None]:
-    ranges = Ranges(function)
+    ranges = Ranges(function, module.most_programs)
     return lambda value: str(ranges.fact(value)) if ranges.relevant(value) else None
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import types
 from typing import Any
 
+from tilewright.frontend.elsewhere import language_function, method
 from tilewright.frontend.values import from_python, is_tuple, type_name
 from tilewright.frontend.wording import suggestion
 from tilewright.language.core import constexpr, tensor
@@ -46,9 +47,21 @@ def _found(value: Any, name: str, known: list[str]) -> Any:
     except AttributeError as error:
         if isinstance(value, structure):        # it says itself what it has
             raise AttributeErrorInKernel(str(error)) from error
-        hint = suggestion(name, known)
-        what = _kind(value)
-        raise AttributeErrorInKernel(f"{what} has no attribute {name!r}{hint}") from error
+        hint = _elsewhere(value, name)
+        hint = f"; {hint}" if hint else suggestion(name, known)
+        raise AttributeErrorInKernel(f"{_kind(value)} has no attribute {name!r}{hint}") from error
+
+
+def _elsewhere(value: Any, name: str) -> str:
+    """What the language has for a name that modules, arrays or lists of Python have; nothing if nothing is known."""
+    if isinstance(value, tensor):
+        return method(name)
+    if isinstance(value, types.ModuleType):
+        return language_function(name)
+    if is_tuple(value) and name in ("append", "extend", "insert"):
+        return "a list in a kernel is a tuple, which does not change: write items = items + (x,), in a loop over " \
+               "tl.static_range"
+    return ""
 
 
 def _kind(value: Any) -> str:

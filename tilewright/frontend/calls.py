@@ -8,11 +8,12 @@ Tests: tests/frontend/test_calls.py, tests/errors/calls.py.
 
 from __future__ import annotations
 
+import inspect
 import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tilewright import language
+from tilewright.frontend.elsewhere import language_function
 from tilewright.frontend.graph import GraphBuilder
 from tilewright.frontend.python_builtins import PYTHON_CALLS, call_python
 from tilewright.frontend.scope import belongs_to_language, is_namedtuple_class
@@ -73,9 +74,21 @@ def _construct(cls: type, args: Arguments, kwargs: Keywords) -> Any:
     if issubclass(cls, base_type):
         return from_python(_at_compile_time(cls, args, kwargs))
     if belongs_to_language(cls):
+        _check_arguments(cls, args, kwargs)
         return cls(*args, **kwargs)
     cure = f"convert with x.to(tl.{name})" if (name := type_called(cls.__name__)) else "namedtuples can"
     raise LanguageTypeError(f"the class {cls.__name__} cannot be called in a kernel; {cure}")
+
+
+def _check_arguments(cls: type, args: Arguments, kwargs: Keywords) -> None:
+    """LanguageTypeError where a class of the language does not take these arguments."""
+    signature = inspect.signature(cls)
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        bare = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
+        raise LanguageTypeError(f"tl.{cls.__name__}: {error}; its signature is {cls.__name__}"
+                                f"{inspect.Signature(bare)}") from None
 
 
 def _is_compile_time_function(callee: Any) -> bool:
@@ -115,27 +128,20 @@ def _declared_constexpr(function: types.FunctionType, args: Arguments, kwargs: K
 def _not_callable(callee: Any) -> str:
     if isinstance(callee, dtype):
         return f"the type {callee} cannot be called; convert with x.to({spelled(callee)})"
-    if isinstance(callee, types.FunctionType):
+    if isinstance(callee, types.FunctionType) and _library(callee) not in _ARRAY_LIBRARIES:
         return (f"{callee.__name__} is a plain Python function, which a kernel cannot call; decorate it with "
                 "@triton.jit, or, if it computes with compile-time values only, with @triton.constexpr_function")
     name = getattr(callee, "__name__", "")
     if callable(callee) and (cure := language_function(name)):
         return f"{name} is a function of {_library(callee)}, which a kernel cannot call; {cure}"
     if callable(callee):
-        return (f"{getattr(callee, '__name__', type(callee).__name__)} cannot be called in a kernel: only names of "
-                "triton.language, @triton.jit and @triton.constexpr_function functions can")
+        what = f"{name}, a function of {_library(callee)}," if name else type(callee).__name__
+        return (f"{what} cannot be called in a kernel: only names of triton.language, @triton.jit and "
+                "@triton.constexpr_function functions can")
     return f"{type_name(callee)} is not a function"
 
 
-# names of NumPy, torch and math, by the language's name for the same
-_OTHER_NAMES = {"absolute": "abs", "fabs": "abs", "amax": "max", "amin": "min", "concatenate": "cat", "matmul": "dot",
-                "transpose": "trans"}
-
-
-def language_function(name: str) -> str:
-    """"use tl.sqrt", where the language has a function of this (or a related) name; else nothing."""
-    own = name if is_builtin(getattr(language, name, None)) else _OTHER_NAMES.get(name, "")
-    return f"use tl.{own}" if own else ""
+_ARRAY_LIBRARIES = ("numpy", "torch", "scipy", "jax", "cupy")
 
 
 def _library(callee: Any) -> str:

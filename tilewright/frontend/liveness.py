@@ -37,7 +37,12 @@ def _names(nodes: Iterable[ast.AST], context: type[ast.expr_context]) -> set[str
         if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
             found.add(node.target.id)
         if not isinstance(node, _SCOPES):
-            open_nodes.extend(ast.iter_child_nodes(node))
+            for name in node._fields:       # `ast.iter_child_nodes` takes twice as long
+                child = getattr(node, name, None)
+                if isinstance(child, ast.AST):
+                    open_nodes.append(child)
+                elif isinstance(child, list):
+                    open_nodes += [item for item in child if isinstance(item, ast.AST)]
     return found
 
 

@@ -27,6 +27,7 @@ from tilewright.frontend.liveness import Names, Needs, assigned_names
 from tilewright.frontend.python_builtins import items_of, static_range_of
 from tilewright.frontend.refusals import LOOP_ELSE, unsupported_message
 from tilewright.frontend.values import handles, is_static, is_tuple, to_python, type_name, with_handles
+from tilewright.frontend.wording import no_bound
 from tilewright.ir.node import Value
 from tilewright.language import semantic
 from tilewright.language.casting import cast
@@ -120,7 +121,7 @@ class Loops(CarriedValues):
         for name, value in (("start", r.start), ("end", r.end), ("step", r.step)):
             part = to_tensor(self.builder, value)
             if part.shape or not isinstance(part.dtype, dtype) or not part.dtype.is_int():
-                raise LanguageTypeError(f"the {name} of a range must be an integer scalar, not {type_name(part)}")
+                raise LanguageTypeError(no_bound(name, type_name(part)))
             kind = semantic.join_types(kind, part.dtype)
             parts.append(part)
         step_value = int(to_python(r.step)) if is_static(r.step) else None

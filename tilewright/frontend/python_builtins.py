@@ -82,12 +82,12 @@ def _sequence(builder: Builder, args: Arguments, kwargs: Keywords) -> Any:
 
 
 def items_of(value: Any) -> Sequence[Any]:
-    """The elements of a compile-time sequence: a tuple, a string, a range with known bounds."""
+    """The elements of a compile-time sequence: a tuple, a string, a range with known bounds (`tl.static_range` too)."""
     if is_tuple(value):
         return tuple(value)
     if isinstance(value, constexpr) and isinstance(value.value, str):
         return [constexpr(c) for c in value.value]
-    if isinstance(value, tl.range):
+    if isinstance(value, tl.range | tl.static_range):
         return [constexpr(i) for i in static_range_of(value)]
     raise LanguageTypeError(f"{type_name(value)} cannot be iterated at compile time; allowed are tuples, lists and "
                             "ranges with compile-time bounds")

@@ -17,6 +17,12 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
+def no_bound(name: str, came: str) -> str:
+    """The message for a start, end or step of a loop of type `came`."""
+    cure = "" if "[" in came else "; divide with // or tl.cdiv, or convert with .to(tl.int32)"
+    return f"the {name} of a range must be an integer scalar, not {came}{cure}"
+
+
 def dropped_return(kernel: str) -> str:
     """The warning for a kernel that returns a value."""
     return (f"{kernel} is launched as a kernel, and nobody takes what it returns; store the value: "

@@ -32,6 +32,7 @@ from tilewright.frontend.python_builtins import items_of, static_range_of
 from tilewright.frontend.scope import Locals, lookup
 from tilewright.frontend.state import said
 from tilewright.frontend.values import as_tuple, from_python, is_number, is_static, is_tuple, to_python, type_name
+from tilewright.frontend.wording import no_bound
 from tilewright.interpret.eager import EagerBuilder
 from tilewright.interpret.flow import Branch, Choice, CountedLoop, History, Loop, TypeChange, Unrolled, scalar_value
 from tilewright.interpret.instrument import BranchFacts, Instrumented, LoopFacts
@@ -323,7 +324,7 @@ class Steps:
         for name, value in (("start", r.start), ("end", r.end), ("step", r.step)):
             part = to_tensor(self.builder, value)
             if part.shape or not isinstance(part.dtype, dtype) or not part.dtype.is_int():
-                raise LanguageTypeError(f"the {name} of a range must be an integer scalar, not {type_name(part)}")
+                raise LanguageTypeError(no_bound(name, type_name(part)))
             kind = semantic.join_types(kind, part.dtype)
             parts.append(part)
         start, end, stride = (cast(self.builder, part, kind) for part in parts)

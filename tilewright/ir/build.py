@@ -15,28 +15,37 @@ from typing import Any
 from tilewright.diagnostics import UNKNOWN, InternalError, Location
 from tilewright.ir.node import Block, Op, Value
 from tilewright.ir.ops import TABLE
-from tilewright.ir.ops.table import OpRow, TypeRuleError
+from tilewright.ir.ops.table import Attribute, OpRow, TypeRuleError
 from tilewright.ir.types import Type
 
 
 def complete_attrs(row: OpRow, attrs: Mapping[str, Any]) -> dict[str, Any]:
     """`attrs` with the row's defaults; KeyError on a missing or unknown one."""
-    known = {a.name for a in row.attributes} | {f"has_{o.name}" for o in row.operands if o.optional}
-    unknown = attrs.keys() - known
-    if unknown:
-        raise KeyError(f"op {row.name} has no attribute {', '.join(sorted(unknown))}")
+    specs, flags = _known_attrs(row)
     full: dict[str, Any] = {}
-    for spec in row.attributes:
+    for spec in specs:
         if spec.name in attrs:
             full[spec.name] = attrs[spec.name]
         elif spec.required:
             raise KeyError(f"op {row.name} needs the attribute {spec.name}")
         else:
             full[spec.name] = spec.default
-    for operand in row.operands:
-        if operand.optional:
-            full[f"has_{operand.name}"] = bool(attrs.get(f"has_{operand.name}", False))
+    for flag in flags:
+        full[flag] = bool(attrs.get(flag, False))
+    if not attrs.keys() <= full.keys():
+        raise KeyError(f"op {row.name} has no attribute {', '.join(sorted(attrs.keys() - full.keys()))}")
     return full
+
+
+_KNOWN: dict[str, tuple[tuple[Attribute, ...], tuple[str, ...]]] = {}
+
+
+def _known_attrs(row: OpRow) -> tuple[tuple[Attribute, ...], tuple[str, ...]]:
+    """The attributes of a row, and those that say which optional operands are there."""
+    known = _KNOWN.get(row.name)
+    if known is None:
+        known = _KNOWN[row.name] = row.attributes, tuple(f"has_{o.name}" for o in row.operands if o.optional)
+    return known
 
 
 def make_op(name: str, operands: Sequence[Value], attrs: Mapping[str, Any] | None = None,

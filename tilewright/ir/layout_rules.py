@@ -129,5 +129,5 @@ _RULES: Mapping[str, Rule] = {
     "broadcast": _broadcast,
     "reshape": _reshape,
     "join": _join,
-    "histogram": _operands, "dot": _like(2), "gather": _like(1),
+    "histogram": _operands, "dot": _like(2), "warpgroup_dot": _like(2), "warpgroup_wait": _same, "gather": _like(1),
 }

@@ -44,21 +44,18 @@ class Value:
 class Op:
     """One operation.  Treat as frozen; `updated` makes a changed copy with the same results."""
 
-    __slots__ = ("attrs", "loc", "operands", "regions", "results", "row")
+    __slots__ = ("attrs", "loc", "name", "operands", "regions", "results", "row")
 
     def __init__(self, row: OpRow, operands: Sequence[Value], results: Sequence[Value],
                  attrs: Mapping[str, Any] = _NO_ATTRS, regions: Sequence[Block] = (),
                  loc: Location = UNKNOWN) -> None:
         self.row = row
+        self.name = row.name        # asked for more often than anything else
         self.operands = tuple(operands)
         self.results = tuple(results)
         self.attrs = attrs
         self.regions = tuple(regions)
         self.loc = loc
-
-    @property
-    def name(self) -> str:
-        return self.row.name
 
     @property
     def result(self) -> Value:
@@ -126,12 +123,14 @@ class Module:
 
     `disjoint`: no memory reached by a written argument overlaps that of another argument.
     `wide`: some argument reaches 2**30 elements or more.
+    `most_programs`: no axis of the grid has more programs; 0 if nothing is known of them.
     """
 
     entry_name: str
     functions: Mapping[str, Function] = field(default_factory=dict)
     disjoint: bool = False
     wide: bool = False
+    most_programs: int = 0
 
     @property
     def entry(self) -> Function:

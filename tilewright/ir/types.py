@@ -12,7 +12,7 @@ Tests: tests/ir/test_types.py.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -38,30 +38,24 @@ _SCALARS: dict[str, tuple[str, int, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A scalar type by its IR name, e.g. `i32`, `bf16`."""
+    """A scalar type by its IR name, e.g. `i32`, `bf16`.
+
+    `bytes` is what one element takes in memory (i1 takes one).
+    """
 
     name: str
+    is_int: bool = field(init=False, repr=False, compare=False)
+    is_float: bool = field(init=False, repr=False, compare=False)
+    bits: int = field(init=False, repr=False, compare=False)
+    bytes: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.name not in _SCALARS:
             raise ValueError(f"no scalar type {self.name!r}; there are {', '.join(_SCALARS)}")
-
-    @property
-    def is_int(self) -> bool:
-        return _SCALARS[self.name][0] == "int"
-
-    @property
-    def is_float(self) -> bool:
-        return _SCALARS[self.name][0] == "float"
-
-    @property
-    def bits(self) -> int:
-        return _SCALARS[self.name][1]
-
-    @property
-    def bytes(self) -> int:
-        """Bytes that one element takes in memory (i1 takes one)."""
-        return max(1, self.bits // 8)
+        kind, bits, _ = _SCALARS[self.name]
+        for name, value in (("is_int", kind == "int"), ("is_float", kind == "float"), ("bits", bits),
+                            ("bytes", max(1, bits // 8))):
+            object.__setattr__(self, name, value)
 
     def __str__(self) -> str:
         return self.name
@@ -122,7 +116,7 @@ ALL_SCALARS: tuple[Scalar, ...] = tuple(Scalar(n) for n in _SCALARS)
 
 def element_of(t: Type) -> Element:
     """The element type of a tile, or the type itself."""
-    return t.element if isinstance(t, Tile) else t
+    return t.element if t.__class__ is Tile else t      # type: ignore[return-value]
 
 
 def shape_of(t: Type) -> tuple[int, ...]:

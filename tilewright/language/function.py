@@ -26,6 +26,7 @@ from tilewright.diagnostics import Location, SourceNotFoundError, cut_own_frames
 from tilewright.language.constexpr import constexpr
 from tilewright.language.source_text import found_text, is_in_no_file
 from tilewright.language.types import const, dtype, pointer_type
+from tilewright.locks import ForkSafeLock
 
 Name = str | int
 
@@ -217,8 +218,14 @@ class SourceFunction:
                         self._in_characters(end_line, end_column), self.__name__, caller)
 
     def _in_characters(self, line: int, byte_column: int) -> int:
+        if self._is_ascii:
+            return byte_column
         text = self.line_text(line)
         return byte_column if text.isascii() else len(text.encode()[:byte_column].decode(errors="ignore"))
+
+    @computed
+    def _is_ascii(self) -> bool:
+        return all(line.isascii() for line in self._parsed.lines)
 
     @computed
     def _parsed(self) -> _Parsed:
@@ -246,7 +253,7 @@ class SourceFunction:
     def _parse_given(self, text: str) -> _Parsed:
         text = text if text[:1] not in " \t" else textwrap.dedent(text)
         try:
-            module = ast.parse(text)
+            module = _parsed(text)
         except SyntaxError as error:
             self._not_found(f"the text given as `source` is no Python: {error.msg} (line {error.lineno})",
                             "give the text that was executed")
@@ -261,8 +268,23 @@ class SourceFunction:
 
     def _not_found(self, what: str, cure: str) -> NoReturn:
         code = self.fn.__code__
+        text = linecache.getline(code.co_filename, code.co_firstlineno)
         raise SourceNotFoundError(f"cannot compile {self.__name__}: {what}; {cure}",
-                             Location(code.co_filename, code.co_firstlineno, function=self.__name__))
+                                  Location(code.co_filename, code.co_firstlineno, len(text) - len(text.lstrip()),
+                                           function=self.__name__))
+
+
+_PARSING = ForkSafeLock()
+
+
+def _parsed(text: str) -> ast.Module:
+    """The syntax tree of `text`.
+
+    One thread at a time: CPython up to 3.11 counts the depth of trees for all threads together, and raises SystemError
+    where two of them are at it (CPython's issue 106905).
+    """
+    with _PARSING:
+        return ast.parse(text)
 
 
 _FUTURE_ANNOTATIONS = 0x1000000     # CO_FUTURE_ANNOTATIONS of Include/cpython/code.h
@@ -277,7 +299,7 @@ def _definition_at(lines: Sequence[str], first: int, name: str) -> ast.FunctionD
     head, shift = ("if True:\n", first - 2) if lines[first - 1][:1] in (" ", "\t") else ("", first - 1)
     for end in _possible_ends(lines, first):
         try:
-            module = ast.parse("\n" * shift + head + "".join(lines[first - 1:end]))
+            module = _parsed("\n" * shift + head + "".join(lines[first - 1:end]))
             break
         except SyntaxError:
             continue

@@ -66,7 +66,8 @@ def _refuse_non_numbers(operator: str, left: Any, right: Any) -> None:
     for value in (left, right):
         if not isinstance(value, tensor) and not is_literal(value):
             symbol = operators.SYMBOLS.get(operator, operator)
-            raise LanguageTypeError(f"`{symbol}` takes numbers and tensors, not {describe(value)}")
+            cure = "; where it may be None, ask first: `if x is not None:`" if value is None else ""
+            raise LanguageTypeError(f"`{symbol}` takes numbers and tensors, not {describe(value)}{cure}")
 
 
 def _tuple_binary(operator: str, left: Any, right: Any) -> Any:
@@ -76,8 +77,11 @@ def _tuple_binary(operator: str, left: Any, right: Any) -> Any:
         sequence, count = (left, right) if isinstance(left, builtins.tuple | list) else (right, left)
         if isinstance(count, int):
             return tuple(builtins.tuple(sequence) * count)
+    made = next((v for v in (left, right) if isinstance(v, structure)), None)
+    cure = "tuples know `tuple + tuple` and `tuple * compile-time int`" if made is None else (
+        f"it is no pointer: use its {', '.join(sorted(type(made).members))}")
     raise LanguageTypeError(f"`{operators.SYMBOLS.get(operator, operator)}` does not take {describe(left)} and "
-                            f"{describe(right)}; tuples know `tuple + tuple` and `tuple * compile-time int`")
+                            f"{describe(right)}; {cure}")
 
 
 def unary(builder: Builder, operator: str, x: Any) -> Any:
@@ -133,7 +137,8 @@ def subscript(builder: Builder, x: Any, index: Any) -> Any:
         if is_scalar and bounds == slice(None):     # kernels say x[:, None] of what is a tile or a scalar by a constant
             continue
         if axis >= len(sizes):
-            raise LanguageValueError(f"too many indices: {unwrap(x)} has {len(shape(unwrap(x)))} dimensions")
+            cure = "; an element is read with tl.load(pointer + i)" if operators.is_pointer(value) else ""
+            raise LanguageValueError(f"too many indices: {unwrap(x)} has {len(shape(unwrap(x)))} dimensions{cure}")
         if isinstance(bounds, int):
             value = _picked(builder, value, axis, bounds)
         else:
@@ -189,7 +194,9 @@ def _subscript_python(x: Any, value: Any, index: Any) -> Any:
     try:
         found = value[plain]
     except (IndexError, KeyError, TypeError) as error:
-        raise LanguageTypeError(f"cannot index {describe(value)} by {plain!r}: {error}") from None
+        cure = "" if value != () else ("; a scalar, and so a pointer, has the shape (): pass the sizes of a tensor as "
+                                       "arguments")
+        raise LanguageTypeError(f"cannot index {describe(value)} by {plain!r}: {error}{cure}") from None
     return constexpr(found) if isinstance(x, constexpr) and not isinstance(found, tensor) else found
 
 

@@ -105,7 +105,8 @@ def describe(value: Any) -> str:
     if value is None:
         return "None"
     if isinstance(value, tuple):
-        return f"a tuple of {len(value)}"
+        kind = type(value).__name__     # of a structure, such as a tensor descriptor
+        return f"a {kind}" if hasattr(value, "part_names") else f"a tuple of {len(value)}"
     if callable(value) and hasattr(value, "__name__"):
         return f"the function {value.__name__!r}"
     return f"{value!r} of type {type(value).__name__}"
@@ -203,6 +204,7 @@ def known_dtype(value: Any, what: str = "dtype") -> Scalar:
 def type_called(name: str) -> str:
     """The language's name of an element type that is called `name` there, elsewhere or in short; or nothing."""
     known = {n: t for n, t in vars(types).items() if isinstance(t, dtype)}
+    name = {"float": "float32", "int": "int32", "bool": "int1"}.get(name, name)      # Python's
     return name if name in known else next((n for n, t in known.items() if t.name == name), "")
 
 

@@ -10,14 +10,15 @@ from tilewright.passes.fold import FOLD
 from tilewright.passes.inline import INLINE
 from tilewright.passes.licm import LICM
 from tilewright.passes.manager import Pass, Timing, run_passes
+from tilewright.passes.promise import PROMISE
 from tilewright.passes.uniform_carry import UNIFORM_CARRY
 from tilewright.passes.widen import WIDEN
 
 # Every pass by its name.
-PASSES: dict[str, Pass] = {p.name: p for p in (INLINE, FOLD, CSE, WIDEN, UNIFORM_CARRY, LICM, CONTRACT, DCE,
-                                                     FORGET_BOXES)}
+PASSES: dict[str, Pass] = {p.name: p for p in (INLINE, PROMISE, FOLD, CSE, WIDEN, UNIFORM_CARRY, LICM, CONTRACT, DCE,
+                                            FORGET_BOXES)}
 
-_SCALARS_AND_TILES = (INLINE, FOLD, CSE, WIDEN, UNIFORM_CARRY, LICM, FOLD, CSE)
+_SCALARS_AND_TILES = (INLINE, PROMISE, FOLD, CSE, WIDEN, UNIFORM_CARRY, LICM, FOLD, CSE)
 
 # The list that every target starts with.  The second fold and cse work on what uniform_carry and licm have brought
 # together; dce comes last.

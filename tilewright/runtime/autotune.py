@@ -1,10 +1,10 @@
 """`autotune`: run a kernel with the fastest of several configs.
 
-The first launch with a new key (the values of the `key` arguments and the dtypes of all tensors) times every config;
-the winner is kept in memory, on request also on disk (`tunings`), and used from then on.  What the kernel writes is put
-back before *every* timed run and before the final one, outside of the timing, so a kernel that works in place is
-applied exactly once.  A kernel that stores through a pointer which it loaded may write what nobody can put back: tuning
-then warns.
+The first launch with a new key (the values of the `key` arguments and the dtypes of all tensors) compiles every config,
+several at once, and times each; the winner is kept in memory, on request also on disk (`tunings`), and used from then
+on.  What the kernel writes is put back before *every* timed run and before the final one, outside of the timing, so a
+kernel that works in place is applied exactly once.  A kernel that stores through a pointer which it loaded may write
+what nobody can put back: tuning then warns.
 In the eager engine nothing is timed: the first config that `prune_configs_by` leaves is used.
 
 `reset_to_zero`, `restore_value`, `pre_hook` and `post_hook` act while configs are timed, and before the launch that
@@ -17,8 +17,10 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -29,16 +31,19 @@ from tilewright.diagnostics import (
     OutOfResources,
     shows_users_frames,
 )
+from tilewright.language.function import ParamKind
 from tilewright.language.structures import part_name
+from tilewright.locks import NO_FORK
 from tilewright.runtime import knobs
 from tilewright.runtime.arguments import CPU, Pointer, Readers
+from tilewright.runtime.async_compile import AsyncCompileMode, FutureKernel, active_mode
 from tilewright.runtime.bench import do_bench, prepared_times
 from tilewright.runtime.config import Config
 from tilewright.runtime.descriptor import TensorDescriptor, class_of, parts_of
 from tilewright.runtime.devices import DEVICES
-from tilewright.runtime.driver import driver
+from tilewright.runtime.driver import driver, usable_cores
 from tilewright.runtime.hooks import HOOKS
-from tilewright.runtime.interface import KernelInterface, in_torch_graph
+from tilewright.runtime.interface import KernelInterface, in_torch_graph, parameters_of
 from tilewright.runtime.launch import CUDA, CompiledKernel
 from tilewright.runtime.tunings import Tuning, tuning_of
 from tilewright.targets.base import MemoryCopy
@@ -177,6 +182,7 @@ class Autotuner(KernelInterface):
         if key in self.cache:
             return self.cache[key], False
         configs = self._pruned(named, {**kwargs, "grid": grid, "warmup": False})
+        self._check_complete(configs, named)
         if len(configs) == 1 or self.base_fn.interprets():
             self.cache[key] = configs[0]
             return configs[0], False
@@ -192,6 +198,19 @@ class Autotuner(KernelInterface):
             tuning.write(self.configs_timings)
         self._tell(key, self.bench_time)
         return self.cache[key], True
+
+    def _check_complete(self, configs: Sequence[Config], named: Mapping[str, Any]) -> None:
+        """TypeError for a config without a parameter that nobody else gives either."""
+        given, fn = set(named), self.fn
+        while isinstance(fn, KernelInterface) and fn is not self.base_fn:
+            given |= set(getattr(fn, "values", ()))       # of heuristics
+            fn = fn.fn  # type: ignore[attr-defined]
+        wanted = [p.name for p in self.base_fn.params if not p.has_default and p.kind is not ParamKind.VARIADIC]
+        for config in configs:
+            missing = [name for name in wanted if name not in given and name not in config.kwargs]
+            if missing:
+                raise TypeError(f"{self.__name__}: the config ({config}) sets no {', '.join(missing)}, and neither "
+                                f"does the launch; write Config({{{missing[0]!r}: ...}})")
 
     def _tell(self, key: tuple[Any, ...], duration: float | None) -> None:
         """Tell the listener of a choice; `duration` is None for one that was on disk."""
@@ -260,9 +279,7 @@ class Autotuner(KernelInterface):
         on_gpu = any(p.device != CPU for p in pointers.values())
         hooked = any(config.pre_hook is not None for config in configs)     # a hook may write any of the tensors
         before = Saved(pointers if hooked else {}, on_gpu)
-        for config in configs:
-            kernel = self._compiled(config, args, kwargs, grid)
-            before.restore()
+        for kernel in self._compiled(configs, args, kwargs, grid, before):
             if kernel is not None:
                 written.update(kernel.metadata.written_params)
                 if kernel.written.anything:
@@ -271,11 +288,35 @@ class Autotuner(KernelInterface):
                     break
         return Saved({name: p for name, p in pointers.items() if name in written}, on_gpu)
 
-    def _compiled(self, config: Config, args: Sequence[Any], kwargs: Mapping[str, Any],
-                  grid: Any) -> CompiledKernel | None:
-        """The kernel of a config; None if it cannot be built for lack of resources."""
+    def _compiled(self, configs: Sequence[Config], args: Sequence[Any], kwargs: Mapping[str, Any], grid: Any,
+                  before: Saved) -> Iterator[CompiledKernel | None]:
+        """The kernels of `configs`, in their order; None for one that cannot be built for lack of resources.
+
+        With more than two cores several are compiled at once, one core being left for Python.  Hooks are called one
+        after the other, and what they write is put back.
+        """
+        workers = min(len(configs), usable_cores() - 1)
+        if workers < 2 or active_mode.get() is not None:
+            for config in configs:
+                kernel = self._unless_unfit(partial(self._warm, config, args, kwargs, grid))
+                before.restore()
+                yield kernel
+            return
+        with NO_FORK:
+            from concurrent.futures import ThreadPoolExecutor
+        begun: list[Callable[[], Any]] = []
+        with (_fewer_stages_are_errors(), ThreadPoolExecutor(workers) as executor,
+              AsyncCompileMode(executor, ignore_errors=True)):
+            for config in configs:
+                begun.append(self._begun(config, args, kwargs, grid))
+                before.restore()
+        for finish in begun:
+            yield self._unless_unfit(finish)
+
+    @staticmethod
+    def _unless_unfit(make: Callable[[], Any]) -> CompiledKernel | None:
         try:
-            made = self._warm(config, args, kwargs, grid)
+            made = make()
         except _UNFIT:
             return None
         return made if isinstance(made, CompiledKernel) else None
@@ -283,15 +324,27 @@ class Autotuner(KernelInterface):
     def _warm(self, config: Config, args: Sequence[Any], kwargs: Mapping[str, Any], grid: Any) -> Any:
         """What is compiled for a config, once its hook has run, which may set the blocks of descriptors; raises one of
         `_UNFIT` if that needs more than the device has."""
+        with _fewer_stages_are_errors():
+            finish = self._begun(config, args, kwargs, grid)
+        return finish()
+
+    def _begun(self, config: Config, args: Sequence[Any], kwargs: Mapping[str, Any], grid: Any) -> Callable[[], Any]:
+        """The same, begun: what comes gives the kernel, or raises the error."""
         if config.pre_hook is not None:
             config.pre_hook({**self._named(args, kwargs), **config.all_kwargs()})
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", FewerStagesWarning)
-            made = self.fn.run(*args, grid=grid, warmup=True, **kwargs, **_set_by(config, kwargs))
         wanted = kwargs.get("num_stages", config.num_stages)
-        if isinstance(made, CompiledKernel) and made.metadata.num_stages < wanted:
-            raise FewerStagesWarning(f"{made.name}: num_stages={wanted} does not fit")      # compiled before the tuning
-        return made
+        try:
+            begun = self.fn.run(*args, grid=grid, warmup=True, **kwargs, **_set_by(config, kwargs))
+        except _UNFIT as error:
+            return partial(_raise, error)
+
+        def finish() -> Any:
+            made = begun.result() if isinstance(begun, FutureKernel) else begun
+            if isinstance(made, CompiledKernel) and made.metadata.num_stages < wanted:
+                raise FewerStagesWarning(f"{made.name}: num_stages={wanted} does not fit")  # compiled before the tuning
+            return made
+
+        return finish
 
     def _timed(self, config: Config, args: Sequence[Any], kwargs: Mapping[str, Any], named: Mapping[str, Any],
                grid: Any, saved: Saved) -> list[float]:
@@ -397,6 +450,18 @@ def _set_by(config: Config, kwargs: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in config.all_kwargs().items() if name in config.kwargs or name not in kwargs}
 
 
+def _raise(error: Exception) -> NoReturn:
+    raise error
+
+
+@contextmanager
+def _fewer_stages_are_errors() -> Iterator[None]:
+    """Inside, a kernel whose stages do not fit is none: there is a config for fewer."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FewerStagesWarning)
+        yield
+
+
 def _device_of_driver() -> str:
     """The device that the program works on, where there are no tensors to say it."""
     active = driver.active
@@ -436,5 +501,5 @@ def autotune(configs: Sequence[Config], key: Sequence[str], prune_configs_by: Ma
         raise TypeError(f"configs of autotune are Config objects, not {wrong!r}; write Config({{'BLOCK': 64}}, "
                         "num_warps=4)")
     return shows_users_frames(lambda fn: Autotuner(
-        fn, fn.arg_names, configs, key, reset_to_zero, restore_value, pre_hook, post_hook, prune_configs_by, warmup,
-        rep, use_cuda_graph, do_bench, cache_results))
+        fn, parameters_of(fn, "autotune"), configs, key, reset_to_zero, restore_value, pre_hook, post_hook,
+        prune_configs_by, warmup, rep, use_cuda_graph, do_bench, cache_results))

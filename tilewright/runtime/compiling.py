@@ -19,6 +19,7 @@ from tilewright.runtime import knobs
 from tilewright.runtime.async_compile import AsyncCompileMode, FutureKernel
 from tilewright.runtime.binding import BoundFunction
 from tilewright.runtime.build import Build, stage_writer
+from tilewright.runtime.descriptor import kept_as_now
 from tilewright.runtime.devices import DEVICES
 from tilewright.runtime.hooks import HOOKS, JitFunctionInfo
 from tilewright.runtime.launch import CompiledKernel, Facts, device_of, facts_of
@@ -108,6 +109,7 @@ class CompilingFunction(BoundFunction):
         if HOOKS.before_compiling(told):
             return None
         entries: list[Entry] = []
+        values = [kept_as_now(value) for value in values]
 
         def make() -> CompiledKernel:
             entry = known or self._new_entry(values, given, split, device)

@@ -8,6 +8,7 @@ Tests: tests/runtime/test_descriptor.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,6 +64,18 @@ class TensorDescriptor:
         """What `tensor_descriptor` is made of, as arguments."""
         block = tuple(constexpr(int(size)) for size in self.block_shape)
         return (self.base, tuple(map(int, self.shape)), tuple(map(int, self.strides)), block, constexpr(self.padding))
+
+
+def kept_as_now(value: Any) -> Any:
+    """An argument that stays as it is now when the program goes on and gives a descriptor other blocks."""
+    if isinstance(value, TensorDescriptor):
+        made = copy(value)
+        made.shape, made.strides, made.block_shape = tuple(value.shape), tuple(value.strides), tuple(value.block_shape)
+        return made
+    if isinstance(value, tuple) and any(isinstance(item, TensorDescriptor | tuple) for item in value):
+        items = [kept_as_now(item) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+    return value
 
 
 def parts_of(value: Any) -> tuple[Any, ...]:

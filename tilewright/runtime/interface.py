@@ -45,6 +45,15 @@ def graph_test() -> Callable[[], bool]:
     return test
 
 
+def parameters_of(fn: Any, decorator: str) -> list[str]:
+    """The names of a kernel's parameters; a TypeError if `fn`, below `decorator`, is no kernel."""
+    names = getattr(fn, "arg_names", None)
+    if names is None:
+        what = f"the plain function {fn.__name__}" if hasattr(fn, "__name__") else repr(fn)
+        raise TypeError(f"{decorator} takes a kernel, not {what}; write @{decorator}(...) above @jit")
+    return list(names)
+
+
 class KernelInterface:
     """A subclass defines `run(*args, grid, warmup, **kwargs)`; indexing with a grid gives the function to call.
 

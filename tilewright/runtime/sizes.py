@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import Any
 
 from tilewright.language.ceiling import cdiv
@@ -12,7 +13,11 @@ __all__ = ["cdiv", "constexpr_function", "next_power_of_2"]
 
 def _next_power_of_2(n: int) -> int:
     """The smallest power of two that is not below n (1 for n <= 1)."""
-    return 1 << max(0, n - 1).bit_length()
+    try:
+        return 1 << max(0, index(n) - 1).bit_length()
+    except TypeError:
+        raise TypeError(f"next_power_of_2 takes a whole number, not {n!r} of type {type(n).__name__}; use // or "
+                        "triton.cdiv for a division") from None
 
 
 def constexpr_function(fn: Any) -> ConstexprFunction:

@@ -104,6 +104,9 @@ def typed(value: Any) -> tuple[Any, ...]:
         return (cls, *map(typed, value))
     if isinstance(value, constexpr):
         return typed(value.value)
+    if hasattr(value, "__dlpack__"):
+        raise TypeError(f"a {cls.__name__} has elements, which are not known when the kernel is compiled; pass the "
+                        "number x.item(), or leave tl.constexpr out and read it with tl.load")
     try:
         hash(value)
     except TypeError:

@@ -63,6 +63,8 @@ def run(kernel: JITFunction, grid: Any, args: Sequence[Any], kwargs: Mapping[str
     code = finish(lowered.with_facts(facts.disjoint, facts.wide), target)
     pointers = dict(split.pointers)
     patterns = [_pointer(pointers[k]) if k in pointers else pattern for k, pattern in enumerate(split.slots)]
+    if max(sizes) > (code.metadata["most_programs"] or max(sizes)):
+        code = target.for_any_grid(code)
     if all_resolved(code.metadata["tensor_maps"], split.slots) is None:
         code = target.without_maps(code)
     launch(code, sizes, patterns, write, seed)
@@ -93,8 +95,10 @@ def launch(code: CodeObject, grid: Sequence[int], arguments: Sequence[Any],
            write: Callable[[str], object] | None = None, seed: int = 0) -> machine.Result:
     """Run compiled code; arguments are arrays, machine pointers, or the bits of numbers.
 
-    ValueError if it needs a tensor map that the hardware does not take.
+    ValueError if it needs a tensor map that the hardware does not take, or is for grids with fewer programs.
     """
+    if max(grid) > (code.metadata["most_programs"] or max(grid)):
+        raise ValueError(f"{code.name} is for at most {code.metadata['most_programs']} programs along an axis")
     facts, maps = code.metadata, _maps(code, arguments)
     if facts["whole_words"]:
         arguments = [_in_whole_words(a) for a in arguments]

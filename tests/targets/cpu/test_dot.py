@@ -7,6 +7,7 @@ import pytest
 
 from tests.targets.cpu.harness import (
     BF16,
+    DTYPES,
     F8E4M3,
     F8E5M2,
     F16,
@@ -25,13 +26,16 @@ from tests.targets.cpu.harness import (
     target,
     words,
 )
+from tilewright.ir.types import Tile
 from tilewright.passes.manager import run_passes
 from tilewright.targets.cpu.generate import generate
 from tilewright.targets.cpu.host.tile_permission import without_tiles
-from tilewright.targets.cpu.product import lines_each
+from tilewright.targets.cpu.packing import spread_type
+from tilewright.targets.cpu.product import lines_each, row_blocks
 from tilewright.targets.cpu.target import CpuTarget
 from tilewright.targets.llvm.isa import Isa
 
+X86 = target().machine.triple.startswith("x86_64")
 SHAPES = [(16, 16, 16), (1, 1, 1), (3, 5, 7), (1, 64, 16), (64, 1, 8), (17, 33, 9), (64, 64, 32), (9, 48, 1),
           (8, 32, 20), (7, 31, 64)]
 
@@ -90,6 +94,26 @@ def test_group_instructions(t, name):
     assert name in text and "gather" not in text
     with_sse2 = generate(product(64, 64, 32, t, F32 if t == BF16 else I32), Isa(), 128).text
     assert name not in with_sse2
+
+
+@pytest.mark.skipif(not X86, reason="x86 machine code")
+@pytest.mark.parametrize("name,lanes", [("x86-64", 4), ("x86-64-v2", 4), ("avx2", 8)])
+@pytest.mark.parametrize("m,n,k", [(16, 16, 64), (5, 24, 6), (9, 72, 130)])
+def test_bytes_as_words(name, lanes, m, n, k):
+    """Sums of two products of words; the greatest is 2 * 128 * 128.  Sums of products of 32 bits where k is odd."""
+    machine = CpuTarget(cpu=name)
+    module = product(m, n, k, I8, I32)
+    isa = machine.machine.isa
+    assert isa.word_lanes == lanes and "pmadd.wd" in generate(module, isa, 32 * lanes).text
+    assert "pmadd.wd" not in generate(product(m, n, 7, I8, I32), isa, 32 * lanes).text
+    assert "pmadd.wd" not in generate(module, WIDE, 512).text
+    rng = np.random.default_rng(5)
+    x, y = (rng.choice(np.array([-128, -127, 0, 1, 127], np.int8), s) for s in ((m, k), (k, n)))
+    args = [x, y, rng.integers(-2**31, 2**31, (m, n)).astype(np.int32)]
+    expected = [a.copy() for a in args]
+    run_oracle(module, (1,), expected)
+    machine.load(machine.compile(module, Options())).launch((1, 1, 1), words(args, module.entry.params))
+    np.testing.assert_array_equal(args[2], expected[2])
 
 
 @pytest.mark.parametrize("t,acc", [(BF16, F32), (I8, I32)])
@@ -198,12 +222,70 @@ def test_the_left_operands_next_tile_is_asked_for():
     assert asked(kernel([("x", ptr(F32)), ("y", ptr(F32)), ("o", ptr(F32)), ("depth", I32)], same_each_time)) == 0
 
 
+def test_a_large_tile_is_asked_for_in_the_second_cache():
+    def levels(module):
+        lines = generated(module, isa=WIDE).text.splitlines()
+        return {line.split(", ")[2] for line in lines if "call void @llvm.prefetch" in line}
+
+    assert levels(matmul(64, 64, 32, masked=False)) == {"i32 3"}
+    assert levels(matmul(128, 128, 64, masked=False)) == {"i32 2"}
+
+
 @pytest.mark.parametrize("height,lines,blocks", [(8, 2, 2), (8, 2, 8), (8, 4, 16), (8, 1, 1), (4, 3, 5), (6, 5, 7),
-                                                 (1, 6, 4), (8, 3, 100)])
+                                                 (1, 6, 4), (8, 3, 100), (6, 4, 8), (5, 4, 6), (9, 8, 10)])
 def test_all_blocks_ask_for_all_lines(height, lines, blocks):
     each = lines_each(height, lines, blocks)
     assert each * blocks >= height * lines and (each % lines == 0 or lines % each == 0)
     assert each <= lines * -(-height // blocks)
+
+
+@pytest.mark.parametrize("height", [4, 6, 8, 12])
+@pytest.mark.parametrize("rows", range(1, 40))
+def test_row_blocks_cover_each_row_once(height, rows):
+    blocks = list(row_blocks(rows, height))
+    covered = [r for start, stop, part in blocks for r in range(start, stop, part) for r in range(r, r + part)]
+    assert covered == list(range(rows)) and all(part <= height for _, _, part in blocks)
+
+
+def test_few_rows_left_share_with_the_block_before():
+    assert list(row_blocks(128, 6)) == [(0, 120, 6), (120, 128, 4)]
+    assert list(row_blocks(64, 6)) == [(0, 60, 6), (60, 64, 4)]
+    assert list(row_blocks(7, 4)) == [(0, 4, 4), (4, 6, 2), (6, 7, 1)]
+
+
+def test_rows_of_a_crowded_panel_are_a_line_longer():
+    assert spread_type(Tile((64, 128), F32), 256).shape == (64, 144)
+    assert spread_type(Tile((2, 64, 64), F64), 128).shape == (2, 64, 72)
+    assert spread_type(Tile((32, 64), F32), 256).shape == (32, 64)
+    assert spread_type(Tile((64, 130), F32), 256).shape == (64, 130)
+    assert spread_type(Tile((64, 128), F32), 512).shape == (64, 128)
+
+
+@pytest.mark.parametrize("t", [F32, F16])
+@pytest.mark.parametrize("masked", [False, True])
+def test_crowded_panels(t, masked):
+    """Whole numbers: every sum is exact."""
+    m, n, k = 64, 256, 128
+    rng = np.random.default_rng(7)
+    x, y, o = (rng.integers(-2, 3, s).astype(np.float32 if t == F32 else np.float16) for s in ((m, k), (k, n), (m, n)))
+    both(matmul(32, 128, 64, t, masked=masked), (2, 2), [x, y, o, m, n, k, k, n, n])
+
+
+@pytest.mark.parametrize("t,acc", [(F32, F32), (F64, F64), (F16, F32), (I8, I32)])
+def test_crowded_rows_without_a_loop(t, acc):
+    m, n, k = 7, 128, 64
+    rng = np.random.default_rng(8)
+    x, y, o = (rng.integers(-5, 6, s).astype(DTYPES[e]) for s, e in (((m, k), t), ((k, n), t), ((m, n), acc)))
+    both(product(m, n, k, t, acc), (1,), [x, y, o])
+
+
+@pytest.mark.parametrize("bits", [128, 256, 512])
+@pytest.mark.parametrize("m,n,k", [(128, 128, 64), (64, 64, 32), (64, 96, 48), (48, 112, 80), (128, 256, 64)])
+def test_blocks_of_every_machine_ask_for_lines(bits, m, n, k):
+    """Also where a block's share is more than half a row (six rows of four lines for eight blocks)."""
+    module = run_passes(matmul(m, n, k, masked=False), target().passes(Options()))
+    isa = WIDE if bits == 512 else dataclasses.replace(WIDE, avx512=False) if bits == 256 else Isa()
+    assert "call void @llvm.prefetch" in generate(module, isa, bits).text
 
 
 @pytest.mark.parametrize("batch", [(2,), (2, 3)])

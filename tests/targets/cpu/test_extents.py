@@ -39,7 +39,9 @@ def copy(x, out, n, OFF: tl.constexpr, B: tl.constexpr):
 @differs("Accesses outside of a tensor are errors", topic="Memory",
          peer="They read and write foreign memory, or end the process.",
          ours="`OutOfBoundsError` with argument, element, program and line, and the store is not done. Compiled CPU "
-              "code tests tiles against the extents of the arguments; `TILEWRIGHT_CHECK_BOUNDS=0` turns that off.")
+              "code tests tiles against the extents of the arguments; `TILEWRIGHT_CHECK_BOUNDS=0` turns that off. A "
+              "load whose value nobody needs, or only a branch that is not taken, is not done by compiled code, so "
+              "nothing is wrong there; the interpreter and checked mode report it.")
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("offset, index, program", [
     (100_000_000, 100_000_000, 0), (-1, -1, 0), (105, 1000, 6), (10**12, 10**12, 0), (-(2**40), -(2**40), 0)])
@@ -53,6 +55,38 @@ def test_a_load_out_of_bounds(engine, offset, index, program):
     assert shown in str(error) and "mask" in str(error)
     assert isinstance(error, IndexError)
     assert not out[program * 128:].any(), "nothing is written by that program"
+
+
+@triton.jit
+def sometimes(x, out, flag, B: tl.constexpr):
+    i = tl.arange(0, B)
+    v = tl.load(x + i)
+    if flag > 0:
+        tl.store(out + i, v)
+
+
+@triton.jit
+def unneeded(x, out, flag, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.load(x + i)
+    if flag > 0:
+        tl.store(out + i, i.to(tl.float32))
+
+
+@differs("Accesses outside of a tensor are errors")
+@pytest.mark.parametrize("kernel, flag", [(sometimes, 0), (unneeded, 0), (unneeded, 1)])
+def test_only_the_interpreter_reports_a_load_that_nobody_needs(kernel, flag):
+    x, out = np.ones(1000, np.float32), np.zeros(1024, np.float32)
+    assert caught("batched", kernel, (1,), x, out, flag, 1024).index == 1000
+    launch("cpu", kernel, (1,), x, out, flag, 1024)
+    np.testing.assert_array_equal(out, np.arange(1024, dtype=np.float32) * flag)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_load_that_a_branch_needs_is_tested(engine):
+    x, out = np.ones(1000, np.float32), np.zeros(1024, np.float32)
+    assert caught(engine, sometimes, (1,), x, out, 1, 1024).index == 1000
+    assert not out.any()
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -363,6 +397,53 @@ def test_offsets_that_leave_64_bits_are_found(stride):
         launch("cpu", overflowing, (1,), x, out, stride, 16)
     else:
         caught("cpu", overflowing, (1,), x, out, stride, 16)
+
+
+@triton.jit
+def first_lanes(x, out, stride, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(out + i, tl.load(x + i * stride + 2 * i * stride, mask=i < n, other=0))
+
+
+@pytest.mark.parametrize("stride", [7, 2**38, 2**45, 2**52, 2**56, 2**57])
+def test_numbers_of_any_size_may_stand_where_no_lane_is_active(stride):
+    """They may leave the range within which spans are computed, but only where the mask is false."""
+    x, out = np.arange(1.0, 65.0), np.zeros(64)
+    launch("cpu", first_lanes, (1,), x, out, stride, 1, 16)
+    np.testing.assert_array_equal(out[:3], [1, 0, 0])
+    if stride == 7:
+        launch("cpu", first_lanes, (1,), x, out, stride, 4, 16)
+        np.testing.assert_array_equal(out[:5], [1, 22, 43, 64, 0])
+    else:
+        error = caught("cpu", first_lanes, (1,), x, out, stride, 2, 16)
+        assert error.index == 3 * stride and error.argument == "x"
+
+
+@triton.jit
+def looped_product(x, y, out, steps, B: tl.constexpr):
+    i, row = tl.arange(0, B), tl.program_id(0) * B
+    total = tl.zeros((B, B), dtype=tl.float32)
+    for k in range(steps):
+        a = tl.load(x + (row + i[:, None]) * steps * B + k * B + i[None, :])
+        total = tl.dot(a, tl.load(y + (k * B + i[:, None]) * B + i[None, :]), total, input_precision="ieee")
+    tl.store(out + (row + i[:, None]) * B + i[None, :], total)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("programs", [1, 5])
+def test_operands_that_are_kept_packed_are_tested(programs, dtype):
+    """Each launch tests the right operand's tiles, also those that a launch before has packed."""
+    steps, b = 3, 32
+    x, y = np.ones((programs * b, steps * b), dtype), np.ones(steps * b * b, dtype)
+    out = np.zeros((programs * b, b), np.float32)
+    for _ in range(2):
+        launch("cpu", looped_product, (programs,), x, y, out, steps, b)
+        assert (out == steps * b).all()
+        for part, index in ((y[:-1], y.size - 1), (y[:2 * b * b - 3], 2 * b * b - 3)):
+            error = caught("cpu", looped_product, (programs,), x, part, out, steps, b)
+            assert (error.argument, error.index) == ("y", index)
+        error = caught("cpu", looped_product, (programs,), x.reshape(-1)[:-1], y, out, steps, b)
+        assert (error.argument, error.program) == ("x", (programs - 1, 0, 0))
 
 
 @triton.jit

@@ -1,9 +1,11 @@
 """Packed operands that are kept: what a hit needs, what ends it, and that results never show it."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
-from tests.targets.cpu.harness import BF16, F16, F32, I8, I32, both, generated, kernel, ptr, target, words
+from tests.targets.cpu.harness import BF16, F16, F32, I8, I32, WIDE, both, generated, kernel, ptr, target, words
 from tilewright.ir import fp
 from tilewright.ir.ops.attributes import Rmw
 from tilewright.language.options import Options
@@ -171,7 +173,7 @@ def test_the_accumulator_is_not_copied_for_it():
 
     A slot for b holds 4 bytes more for each column: what the bias of a adds.
     """
-    metadata = generated(grid_product(I8, I32)).metadata
+    metadata = generated(grid_product(I8, I32), isa=dataclasses.replace(WIDE, vnni=True)).metadata
     assert metadata["scratch_bytes"] - 128 * (N * K + N * (K + 4)) < 3 * (M * N * 4)
 
 

@@ -269,6 +269,19 @@ def test_their_instructions():
     assert made.count("tdpbssd") == 8 and made.count("tilestored") == 4
 
 
+def test_registers_are_loaded_for_the_next_step_between_the_products():
+    """Each one as soon as it has been read for the last time; operands with more tiles than registers as well."""
+    def steps(*sizes):
+        made = listing(product(*sizes, BF16, F32))
+        start, stop = made.index("tdpbf16ps"), made.index("tilestored")
+        return "".join("p" if o == "tdpbf16ps" else "l" for o in made[start:stop])
+
+    assert steps(32, 32, 64) == "pplplpll" + "pppp"
+    assert steps(16, 64, 64) == "plplplpll" + "plplpp"
+    assert steps(64, 16, 64) == "plplplpll" + "plplpp"
+    assert steps(16, 16, 128) == "pll" * 3 + "p"
+
+
 def test_a_kernel_without_them_has_no_use_for_the_registers():
     made = text_of(product(64, 64, 32, F32, F32))
     assert not made.metadata["tiles"] and "tilerelease" not in made.text

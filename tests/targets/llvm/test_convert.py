@@ -9,6 +9,9 @@ from tilewright.ir.ops import TABLE
 from tilewright.ir.ops.table import Call
 from tilewright.ir.types import F32, F64, I1, I8, Scalar, storage_dtype
 from tilewright.targets.llvm import convert
+from tilewright.targets.llvm.isa import Isa
+from tilewright.targets.llvm.text import ModuleWriter
+from tilewright.targets.llvm.types import Type
 
 STORED = ("f8e4m3fnuz", "f8e5m2fnuz", "f8e4m3b15")
 FLOATS = [Scalar(n) for n in ("f8e4m3", "f8e5m2", *STORED, "f16", "bf16", "f32", "f64")]
@@ -138,3 +141,15 @@ def test_bits_to_float(machine):
 
             got = convert_on(machine, 16, array, I8, to, emit)
             assert_same(got, row_ref(name, array.astype(bool), I1, to), array)
+
+
+@pytest.mark.parametrize("lanes,permutations", [(0, 0), (8, 0), (16, 1), (32, 0)])
+def test_a_register_of_floats_becomes_bf16_by_a_permutation(lanes, permutations):
+    """Where bytes can be permuted."""
+    for vbmi in (True, False):
+        module = ModuleWriter(Isa(fma=True, half=True, avx512=True, round=True, vbmi=vbmi))
+        f = module.function("k", [("x", Type("float", lanes))])
+        convert.narrow(f, f.params[0], Scalar("bf16"))
+        f.ret()
+        calls = [line for line in module.text().splitlines() if "= call" in line]
+        assert sum("permvar.qi.512" in line for line in calls) == vbmi * permutations

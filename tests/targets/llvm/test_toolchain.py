@@ -87,7 +87,7 @@ def test_compiling_is_deterministic():
 
 
 def test_isa_flags():
-    assert Isa.of("x86_64-unknown-linux-gnu", "+fma,+avx2,-avx512f,+sse4.1") == Isa(fma=True, round=True)
+    assert Isa.of("x86_64-unknown-linux-gnu", "+fma,+avx2,-avx512f,+sse4.1") == Isa(fma=True, round=True, word_lanes=8)
     assert Isa.of("x86_64-pc-linux", "+avx512f,+avx512bw,+avx512dq").avx512 is False
     assert Isa.of("x86_64-pc-linux", "+avx512f,+avx512bw,+avx512dq,+avx512vl").avx512 is True
     wide = "+avx512f,+avx512bw,+avx512dq,+avx512vl"

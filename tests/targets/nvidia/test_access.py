@@ -188,3 +188,38 @@ def test_of_equal_addresses_that_are_known_the_last_is_stored(run):
     x, out = np.arange(256, dtype=np.float32), np.zeros(256 // run, np.float32)
     ptx_machine.run(store_to_shared_places, (1,), (x, out), {"N": 256, "RUN": run})
     np.testing.assert_array_equal(out, x[run - 1::run])
+
+
+@triton.jit
+def chosen_columns(x, out, columns, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    inside = i < columns
+    tl.store(out + i, tl.where(inside, tl.load(x + i) + 1, -1.0))
+
+
+@pytest.mark.parametrize(("columns", "flags"), [(48, 2), (1008, 2), (1000, 8)])
+def test_neighbours_that_are_alike_have_one_flag(columns, flags):
+    """A number of columns that is a multiple of 16 is compared with once for each vector of 4."""
+    x = np.arange(1024, dtype=np.float32)
+    out = np.zeros_like(x)
+    code = ptx_machine.run(chosen_columns, (1,), (x, out, columns), {"BLOCK": 1024})
+    np.testing.assert_array_equal(out, np.where(np.arange(1024) < columns, x + 1, -1))
+    assert code.texts["ptx"].count("setp.lt.s32") == flags
+
+
+@triton.jit
+def remainder_of_a_branch(x, out, m, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    if n > 2:
+        at = (n * 16 + i) % m
+    else:
+        at = (n * 32 - 16 + i) % m
+    tl.store(out + i, tl.load(x + m + at))
+
+
+@pytest.mark.parametrize("n", [2, 3, -1])
+def test_remainders_of_a_branch_are_tested_by_their_addresses(n):
+    x, out = np.arange(96, dtype=np.float32), np.zeros(128, np.float32)
+    ran = ptx_machine.run(remainder_of_a_branch, (1,), (x, out, 48, n), {"B": 128, "num_warps": 1})
+    np.testing.assert_array_equal(out, 48 + np.fmod((n * 16 if n > 2 else n * 32 - 16) + np.arange(128), 48))
+    assert "ld.global.nc.v4.b32" in ran.texts["ptx"] and "ld.global.nc.b32" in ran.texts["ptx"]

@@ -38,7 +38,8 @@ def cast(x, out, N: tl.constexpr):
 
 
 class Golden(NamedTuple):
-    """A kernel for arguments of these types; `must` has least counts of instructions that begin so, `never` none."""
+    """A kernel for arguments of these types; `must` has least counts of instructions that begin so, `never` none;
+    `archs` are those that it is for."""
 
     kernel: str
     types: tuple
@@ -46,7 +47,7 @@ class Golden(NamedTuple):
     must: dict
     never: tuple = ()
     options: dict = {}
-    since: int = 80
+    archs: tuple = ARCHITECTURES
 
 
 PRODUCT = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 32, "GROUP": 8}
@@ -67,7 +68,11 @@ TABLE = [
     Golden("matmul", (BF16, BF16, BF16, *PLACES), PRODUCT,
            {"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32": 64, "ldmatrix.sync.aligned.m8n8.x4.shared": 8,
             "ldmatrix.sync.aligned.m8n8.x4.trans.shared": 8, "cp.async.cg.shared.global": 8, "cp.async.commit_group": 2,
-            "cp.async.wait_group": 1, "st.global.v4.b32": 16}, ("fma.rn.f32",)),
+            "cp.async.wait_group": 1, "st.global.v4.b32": 16}, ("fma.rn.f32", "wgmma"), {}, (80, 100, 120)),
+    Golden("matmul", (BF16, BF16, BF16, *PLACES), PRODUCT,
+           {"wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16": 4, "wgmma.commit_group": 1, "wgmma.wait_group": 1,
+            "fence.proxy.async": 1, "cp.async.cg.shared.global": 8, "cp.async.commit_group": 2,
+            "cp.async.wait_group": 1, "st.global.v4.b32": 16}, ("fma.rn.f32", "mma.sync", "ldmatrix"), {}, (90,)),
     Golden("matmul", (F32, F32, F32, *PLACES), {**PRODUCT, "BLOCK_M": 64, "BLOCK_N": 64},
            {"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32": 16, "cp.async.cg.shared.global": 8},
            ("fma.rn.f32",)),
@@ -75,7 +80,7 @@ TABLE = [
            {"atom.acq_rel.gpu.global.add.f32": 4, "ld.global.nc.v4.b32": 1}, ("atom.global.cas",)),
     Golden("taken", ("*i32", "*i32"), {}, {"atom.": 1, "bar.sync": 1}, ()),
     Golden("cast", (F32, "*fp8e4nv"), {"N": 1024}, {"cvt.rn.satfinite.e4m3x2.f32": 4, "ld.global.nc.v4.b32": 2}, (), {},
-           since=90),
+           (90, 100, 120)),
 ]
 OWN = {kernel.__name__: kernel for kernel in (total_of_rows, taken, cast)}
 @cache
@@ -111,8 +116,8 @@ def blocks_with_local_memory(ptx):
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 @pytest.mark.parametrize("golden", TABLE, ids=lambda g: f"{g.kernel}-{g.types[0][1:]}-{g.types[-1]}")
 def test_instructions(golden, arch):
-    if arch < golden.since:
-        pytest.skip(f"from compute capability {golden.since} on")
+    if arch not in golden.archs:
+        pytest.skip(f"for {golden.archs}")
     kernel = compile(source(golden), GPUTarget("cuda", arch, 32), golden.options)
     found = instructions(kernel.asm["ptx"])
     for name, least in golden.must.items():

@@ -11,6 +11,7 @@ from tilewright.targets.nvidia import NvidiaTarget
 from tilewright.targets.nvidia.assemble import find_assembler
 from tilewright.targets.nvidia.mma import warp_grid, warps_of
 from tilewright.testing import ptx_machine
+from tilewright.testing.engines import launch
 
 
 @triton.jit
@@ -43,6 +44,18 @@ def attention(q, k, v, out, M: tl.constexpr, N: tl.constexpr, D: tl.constexpr):
     tl.store(out + m[:, None] * D + d[None, :], o)
 
 
+@triton.jit
+def product_of_bytes(a, b, c, one: tl.constexpr, other: tl.constexpr, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr,
+                     transposed: tl.constexpr):
+    m, n, k = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
+    x = tl.load(a + m[:, None] * K + k[None, :]).to(one, bitcast=True)
+    if transposed:
+        y = tl.trans(tl.load(b + n[:, None] * K + k[None, :])).to(other, bitcast=True)
+    else:
+        y = tl.load(b + k[:, None] * N + n[None, :]).to(other, bitcast=True)
+    tl.store(c + m[:, None] * N + n[None, :], tl.dot(x, y))
+
+
 def numbers(shape, dtype, seed=0):
     rng = np.random.default_rng(seed)
     if dtype == np.int8:
@@ -63,7 +76,8 @@ def test_shapes_and_warps(M, N, K, warps, transposed):
     given = np.ascontiguousarray(b.T) if transposed else b
     ptx = run(product, a, given, c, M=M, N=N, K=K, transposed=transposed, num_warps=warps)
     np.testing.assert_allclose(c, a.astype(np.float32) @ b.astype(np.float32), rtol=1e-5, atol=1e-4)
-    assert "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32" in ptx
+    by_warpgroups = M >= 64 and N >= 32 and warps % 4 == 0      # test_warpgroup.py
+    assert ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32" in ptx) != by_warpgroups
 
 
 @pytest.mark.parametrize("dtype, out, name", [
@@ -75,6 +89,34 @@ def test_types(dtype, out, name):
     want = a.astype(np.float64) @ b.astype(np.float64)
     np.testing.assert_allclose(c, want, rtol=0, atol={4: 2e-2, 8: 1e-12, 1: 0}[np.dtype(dtype).itemsize])
     assert f"mma.sync.aligned.{name}" in ptx
+
+
+@pytest.mark.parametrize("K", [16, 64])
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("one, other", [(tl.float8e4nv, tl.float8e4nv), (tl.float8e5, tl.float8e4nv)])
+def test_two_numbers_of_eight_bits_are_widened_at_a_time(one, other, transposed, K):
+    """Without those that are not finite, since f16 products are summed in another order, all codes."""
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(0, 120, shape, np.uint8) + 128 * rng.integers(0, 2, shape, np.uint8)
+            for shape in ((32, K), (16, K) if transposed else (K, 16)))
+    given = {"one": one, "other": other, "M": 32, "N": 16, "K": K, "transposed": transposed}
+    found, wanted = np.zeros((32, 16), np.float32), np.zeros((32, 16), np.float32)
+    ptx = run(product_of_bytes, a, b, found, **given)
+    launch("batched", product_of_bytes, (1,), a, b, wanted, **given)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5 * np.abs(wanted).max())
+    assert "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32" in ptx and "cvt.rn.f16x2.e4m3x2" in ptx
+    assert ("cvt.rn.f16x2.e5m2x2" in ptx) == (one == tl.float8e5) and "mul.rn.f16" not in ptx
+
+
+def test_what_is_not_finite_in_eight_bits():
+    a = np.full((16, 16), 0x38, np.uint8)      # e4m3's 1
+    a[3, 5], a[4, 6] = 0x7F, 0xFF              # NaNs
+    b, c = np.full((16, 8), 0x3C, np.uint8), np.zeros((16, 8), np.float32)
+    b[0, 2], b[1, 2], b[2, 4] = 0x7C, 0xFC, 0xFC        # e5m2's infinities
+    run(product_of_bytes, a, b, c, one=tl.float8e4nv, other=tl.float8e5, M=16, N=8, K=16, transposed=False)
+    wanted = np.full((16, 8), 16.0)
+    wanted[:, 2], wanted[:, 4], wanted[3:5] = np.nan, -np.inf, np.nan
+    np.testing.assert_array_equal(c, wanted)
 
 
 @pytest.mark.parametrize("precision, error, name", [("tf32", 2e-2, "tf32"), ("tf32x3", 2e-5, "tf32"),
@@ -107,7 +149,7 @@ def test_batches():
 
 def test_sides_that_are_no_powers_of_two():
     a, b, c = numbers((48, 32), np.float16), numbers((32, 24), np.float16, 1), np.zeros((48, 24), np.float32)
-    ptx = run(product, a, b, c, M=48, N=24, K=32)
+    ptx = run(product, a, b, c, M=48, N=24, K=32, num_warps=2)
     np.testing.assert_allclose(c, a.astype(np.float32) @ b.astype(np.float32), rtol=1e-5, atol=1e-4)
     assert "mma.sync" in ptx
     a, b = numbers((16, 24), np.float16), numbers((24, 8), np.float16, 1)

@@ -5,7 +5,7 @@ import pytest
 
 import tilewright as triton
 import tilewright.language as tl
-from tests.targets.nvidia.harness import tile_ir
+from tests.targets.nvidia.harness import launch_code, tile_ir
 from tilewright.diagnostics import FewerStagesWarning
 from tilewright.ir.ops import Stage
 from tilewright.ir.parse import parse_module
@@ -94,6 +94,31 @@ def test_types_and_tiles(dtype, tiles):
 
 def test_rows_that_are_not_aligned():
     run_matmul(32, 32, 64, offset=1)
+
+
+@triton.jit
+def to_the_end_of_rows(a_ptr, b_ptr, c_ptr, K, a_row, SIDE: tl.constexpr):
+    i = tl.arange(0, SIDE)
+    total = tl.zeros((SIDE, SIDE), tl.float32)
+    for start in range(0, K, SIDE):
+        k = start + i
+        x = tl.load(a_ptr + i[:, None] * a_row + k[None, :], mask=k[None, :] < K, other=0.0)
+        y = tl.load(b_ptr + k[:, None] * SIDE + i[None, :], mask=k[:, None] < K, other=0.0)
+        total = tl.dot(x, y, total)
+    tl.store(c_ptr + i[:, None] * SIDE + i[None, :], total)
+
+
+@pytest.mark.parametrize("K", [50, 64, 3])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_rows_that_end_anywhere(K, seed):
+    """Elements with a mask bit each are loaded one by one, and stored side by side."""
+    a, b = numbers((32, 64), np.float16), numbers((64, 32), np.float16, 1)
+    c = np.full((32, 32), np.nan, np.float32)
+    code = ptx_machine.run(to_the_end_of_rows, (1,), (a, b, c, K, 64), {"SIDE": 32}, seed=seed)
+    np.testing.assert_allclose(c, a[:, :K].astype(np.float64) @ b[:K].astype(np.float64), rtol=0, atol=2e-2)
+    ptx = code.texts["ptx"]
+    assert "cp.async" in ptx and "st.shared.b16" not in ptx
+    assert ("ld.global.nc.b16" in ptx) == ("st.shared.v4.b32" in ptx) == (K % 16 != 0)
 
 
 def test_no_iterations():
@@ -214,3 +239,68 @@ def test_rows_of_one_operand_that_are_not_aligned(K, dtype):
     ptx = run_matmul(64, 80, K, dtype, tiles=(64, 64, 32), num_stages=3).texts["ptx"]
     assert "cp.async.cg" in ptx         # B's rows are
     assert ("cp.async.ca" in ptx) == (dtype == np.float32)
+
+
+@triton.jit
+def through_memory(at, c, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, store_in_loop: tl.constexpr):
+    m, n, k = tl.arange(0, BM), tl.arange(0, BN), tl.arange(0, BK)
+    a_ptr, b_ptr = [tl.load(at + i).to(tl.pointer_type(tl.float16)) for i in tl.static_range(2)]
+    tl.multiple_of(a_ptr, 16)
+    tl.multiple_of(b_ptr, 16)
+    total = tl.zeros((BM, BN), tl.float32)
+    for start in range(0, K, BK):
+        x = tl.load(a_ptr + m[:, None] * BK + start * BM + k[None, :])
+        y = tl.load(b_ptr + (start + k)[:, None] * BN + n[None, :])
+        total = tl.dot(x, y, total)
+        if store_in_loop:
+            tl.store(c + m[:, None] * BN + n[None, :], total)
+    tl.store(c + m[:, None] * BN + n[None, :], total)
+
+
+@pytest.mark.parametrize("store_in_loop", [False, True])
+def test_addresses_from_memory_in_a_loop_that_writes_nothing(store_in_loop):
+    """What is written elsewhere, perhaps there, is written before the loop or behind it."""
+    at, c = np.zeros(2, np.int64), np.zeros((32, 32), np.float32)
+    constants = {"BM": 32, "BN": 32, "BK": 32, "store_in_loop": store_in_loop}
+    laid_out = launch_code(through_memory, (at, c, 64), constants, ptx_machine.TARGET).texts["laid-out"]
+    assert ("async_copy" in laid_out) != store_in_loop
+
+
+@triton.jit
+def in_place(x, K, side: tl.constexpr, BK: tl.constexpr):
+    """The product of the first `side` columns' two halves goes where they were, twice."""
+    m, k = tl.arange(0, side), tl.arange(0, BK)
+    for _ in range(2):
+        total = tl.zeros((side, side), tl.float32)
+        for start in range(0, K, BK):
+            a = tl.load(x + m[:, None] * K + start + k[None, :])
+            b = tl.load(x + side * K + (start + k)[:, None] * side + m[None, :])
+            total = tl.dot(a, b, total)
+        tl.store(x + m[:, None] * K + m[None, :], (total / K).to(tl.float16))
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_what_is_written_between_two_runs_of_a_loop_is_copied_by_the_second(seed):
+    K, side = 64, 32
+    x = numbers(2 * side * K, np.float16)
+    want = x.astype(np.float64)
+    a, b = want[:side * K].reshape(side, K), want[side * K:].reshape(K, side)
+    for _ in range(2):
+        a[:, :side] = (a @ b / K).astype(np.float16)
+    code = ptx_machine.run(in_place, (1,), (x, K), {"side": side, "BK": 32}, seed=seed)
+    assert "async_copy" in code.texts["laid-out"]
+    np.testing.assert_allclose(x[:side * K].reshape(side, K), a, rtol=0, atol=2e-3)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_arguments_that_overlap(seed):
+    """The result lies over an operand: all of the loop's loads are done when it is stored."""
+    memory = numbers(32 * 128, np.float16)
+    a, b = memory[:32 * 64].reshape(32, 64).copy(), numbers((64, 32), np.float16, 1)
+    c = memory[:32 * 64].view(np.float32).reshape(32, 32)
+    constants = {"BM": 32, "BN": 32, "BK": 32}
+    code = ptx_machine.run(matmul, (1, 1), (memory[:32 * 64].reshape(32, 64), b, c, 32, 32, 64, 64, 32, 32), constants,
+                           seed=seed)
+    want = a.astype(np.float64) @ b.astype(np.float64)
+    assert "async_copy" in code.texts["laid-out"]
+    np.testing.assert_allclose(c, want, rtol=0, atol=2e-3 * np.abs(want).max())

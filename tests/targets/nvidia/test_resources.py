@@ -150,7 +150,7 @@ def test_any_number_of_warps_has_registers(num_warps):
 
 @needs_assembler
 def test_maxnreg_limits_registers():
-    module = product(64, 64, 32)
+    module = product(128, 64, 32)
     free = NvidiaTarget(90).compile(module, Options()).metadata
     limited = NvidiaTarget(90).compile(module, Options(maxnreg=64)).metadata
     assert free["registers"] > 64 >= limited["registers"] and limited["local_bytes"] > 0 == free["local_bytes"]

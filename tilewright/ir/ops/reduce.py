@@ -116,7 +116,7 @@ _DOT_TYPES: dict[str, tuple[Any, ...]] = {
 }
 
 
-def _infer_dot(types: Sequence[Type], attrs: Attrs, regions: Sequence[Block]) -> tuple[Type, ...]:
+def infer_dot(types: Sequence[Type], attrs: Attrs, regions: Sequence[Block]) -> tuple[Type, ...]:
     a, b, acc = types
     sa, sb, sc = (shape_of(t) for t in types)
     require(len(sa) == len(sb) == len(sc) >= 2, "a, b and acc have one rank, at least 2")
@@ -143,6 +143,6 @@ def _dot(call: Call) -> tuple[Array, ...]:
 
 
 TABLE.add(OpRow("dot", (Operand("a", "[..., M, K]"), Operand("b", "[..., K, N]"), Operand("acc", "[..., M, N]")),
-                _infer_dot, _dot, "a @ b + acc", "semantics of tl.dot",
+                infer_dot, _dot, "a @ b + acc", "semantics of tl.dot",
                 attributes=(Attribute("precision", Precision, Precision.IEEE, required=False),),
                 bound=ErrorBound(sum_eps=2)))

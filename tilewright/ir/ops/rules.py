@@ -42,8 +42,11 @@ def is_kind(element: Element, kind: str) -> bool:
 def same_types(types: Sequence[Type], kind: str) -> Type:
     """The one type that all of `types` are, of `kind`."""
     first = types[0]
-    require(is_kind(element_of(first), kind), f"element type {element_of(first)} is not of kind {kind}")
-    require(all(t == first for t in types), "operand types differ: " + ", ".join(map(str, types)))
+    if not is_kind(element_of(first), kind):        # the text is made only here: so many ops are built
+        require(False, f"element type {element_of(first)} is not of kind {kind}")
+    for t in types:
+        if t is not first and t != first:
+            require(False, "operand types differ: " + ", ".join(map(str, types)))
     return first
 
 
@@ -51,7 +54,8 @@ def elementwise(count: int, kind: str, result: Element | None = None) -> InferRu
     """`count` operands of one type of `kind`; the result has that type, or element `result`."""
 
     def infer(types: Sequence[Type], attrs: Mapping[str, Any], regions: Sequence[Block]) -> tuple[Type, ...]:
-        require(len(types) == count, f"takes {count} operands, not {len(types)}")
+        if len(types) != count:
+            require(False, f"takes {count} operands, not {len(types)}")
         t = same_types(types, kind)
         return (t if result is None else with_element(t, result),)
 

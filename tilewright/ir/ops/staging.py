@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tilewright.ir.ops.attributes import Precision
+from tilewright.ir.ops.reduce import infer_dot
 from tilewright.ir.ops.rules import require
 from tilewright.ir.ops.table import TABLE, Attribute, Call, Effect, Operand, OpRow, Stage
 from tilewright.ir.types import I1, I32, Pointer, Tile, Type, element_of, shape_of
@@ -133,3 +135,32 @@ TABLE.add(OpRow("shared_load", (Operand("address"),), _infer_shared_load, on_a_g
                 "needed", "docs/design.md, Stages",
                 attributes=(MEMORY, Attribute("to", Tile), Attribute("now", bool, False, required=False)),
                 effects=Effect.ORDERS, stages=ON_A_GPU))
+
+
+def _infer_shared_store(types: Sequence[Type], attrs: Mapping[str, Any], regions: Sequence[Block]) -> tuple[Type, ...]:
+    memory = memory_of(attrs)
+    require(types[1] == I32, "the address is an i32")
+    require((shape_of(types[0]), element_of(types[0])) == (memory.shape, memory.element),
+            f"{types[0]} is no tile of {memory}")
+    return ()
+
+
+TABLE.add(OpRow("shared_store", (Operand("value"), Operand("address")), _infer_shared_store, on_a_gpu,
+                "write a tile to shared memory", "docs/design.md, Stages", attributes=(MEMORY,), effects=Effect.ORDERS,
+                stages=ON_A_GPU))
+
+
+# --- products of warpgroups, which run while the program goes on
+
+
+def _infer_wait(types: Sequence[Type], attrs: Mapping[str, Any], regions: Sequence[Block]) -> tuple[Type, ...]:
+    require(isinstance(types[0], Tile), f"the sums of a product are a tile, not {types[0]}")
+    return (types[0],)
+
+
+TABLE.add(OpRow("warpgroup_dot", (Operand("a", "[M, K]"), Operand("b", "[K, N]"), Operand("acc", "[M, N]")), infer_dot,
+                on_a_gpu, "begin a @ b + acc: the result may go to a `warpgroup_wait` only", "PTX ISA wgmma.mma_async",
+                attributes=(Attribute("precision", Precision, Precision.IEEE, required=False),), stages=ON_A_GPU))
+TABLE.add(OpRow("warpgroup_wait", (Operand("sums"),), _infer_wait, on_a_gpu,
+                "wait until at most `pending` products of this warpgroup are under way; the sums, which are done then",
+                "PTX ISA wgmma.wait_group", attributes=(Attribute("pending", int),), stages=ON_A_GPU))

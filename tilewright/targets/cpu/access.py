@@ -45,8 +45,13 @@ def _prefetch(e: Evaluator, pointer: Lane, op: Op, distance: Value) -> None:
     size = element_of(op.results[0].type).bytes
     if pointer.form is not Form.AFFINE or pointer.stride != size or pointer.offset % _LINE >= e.width * size:
         return
-    near = math.prod(shape_of(op.results[0].type)) * size <= _NEAR_BYTES
-    e.code.prefetch(e.code.gep(e.scalar(pointer), distance, Type("i8")), 3 if near else 2)
+    level = level_for(math.prod(shape_of(op.results[0].type)) * size)
+    e.code.prefetch(e.code.gep(e.scalar(pointer), distance, Type("i8")), level)
+
+
+def level_for(size: int) -> int:
+    """Where a tile of `size` bytes is prefetched to, as LLVM counts: 3 is the first cache, 2 the second."""
+    return 3 if size <= _NEAR_BYTES else 2
 
 
 def load_lane(e: Evaluator, pointer: Lane, element: Element, mask: Lane | None, other: Lane | None) -> Lane:

@@ -178,9 +178,17 @@ class Code(FunctionWriter):
             results.append(part())
             chunks.append(self._lines[end:])
             end = len(self._lines)
-        if len(chunks) > 1 and len(chunks[0]) >= _LEAST_CHAIN and _are_alike(chunks):
+        if len(chunks) > 1 and len(chunks[0]) >= _LEAST_CHAIN and (_are_alike(chunks) or self._may_mix(chunks)):
             self._lines[start:] = _mixed(chunks)
         return results
+
+    def _may_mix(self, chunks: Sequence[Sequence[str]]) -> bool:
+        """Whether chunks that differ in length are mixed: vectors of 256 bits that are half a line, where every second
+        one asks for the next row's (softmax of 1024: 1.28 times as fast; Zen 3, 2026-11-30).
+
+        For 512 bits nobody has measured it.
+        """
+        return not self.isa.avx512 and _only_store(chunks)
 
     # --- structure
 
@@ -403,20 +411,36 @@ def _are_alike(chunks: Sequence[Sequence[str]]) -> bool:
     return all(len(chunk) == len(chunks[0]) for chunk in chunks) and all(w == writes[0] for w in writes)
 
 
+def _only_store(chunks: Sequence[Sequence[str]]) -> bool:
+    """Whether all are straight and do nothing but compute, store elements as often, and ask for lines."""
+    if any(_LEAVES.match(line) for chunk in chunks for line in chunk):
+        return False
+    writes = [[line for line in chunk if not _DEFINED.match(line) and "@llvm.prefetch" not in line] for chunk in chunks]
+    return all(len(w) == len(writes[0]) for w in writes) and all(
+        line.startswith("  store ") or "@llvm.masked.store" in line for w in writes for line in w)
+
+
 def _mixed(chunks: Sequence[Sequence[str]]) -> list[str]:
-    """The lines of `chunks` in turns; a line waits for what it takes from an earlier chunk."""
+    """The lines of `chunks` in turns; a line waits for what it takes from an earlier chunk.
+
+    The n-th write of a chunk waits for the n-th of the chunk before: their addresses may meet.
+    """
     waiting = {found[1] for chunk in chunks for line in chunk if (found := _DEFINED.match(line))}
     lines: list[str] = []
-    done = [0] * len(chunks)
+    done, written = [0] * len(chunks), [0] * len(chunks)
     while any(n < len(chunk) for n, chunk in zip(done, chunks, strict=True)):
         for k, chunk in enumerate(chunks):
             if done[k] == len(chunk):
                 continue
             line = chunk[done[k]]
             found = _DEFINED.match(line)
+            is_write = not found and "@llvm.prefetch" not in line
+            if is_write and k and written[k] >= written[k - 1]:
+                continue
             if waiting.isdisjoint(_NAME.findall(line[found.end():] if found else line)):
                 lines.append(line)
                 done[k] += 1
+                written[k] += is_write
                 if found:
                     waiting.discard(found[1])
     return lines

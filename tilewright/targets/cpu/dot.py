@@ -22,7 +22,7 @@ from tilewright.targets.cpu.fuse import Walker
 from tilewright.targets.cpu.lanes import vector
 from tilewright.targets.cpu.left import is_in_place, rows_in_place
 from tilewright.targets.cpu.nest import Nest, iterate
-from tilewright.targets.cpu.packing import grouped_type, pack, pack_groups, packed_type
+from tilewright.targets.cpu.packing import grouped_type, pack, pack_groups, packed_type, spread_type
 from tilewright.targets.cpu.product import Matrix, Product
 from tilewright.targets.cpu.rounds import Round, round_of, slot_bytes
 from tilewright.targets.cpu.schemes import Scheme, choose
@@ -79,7 +79,7 @@ def _right(walker: Walker, op: Op, scheme: Scheme, steps: Round | None) -> Buffe
     """The right operand packed."""
     b = op.operands[1]
     if scheme.group == 1:
-        return _packed(walker, op, b, packed_type(b, scheme.right),
+        return _packed(walker, op, b, spread_type(packed_type(b, scheme.right), walker.kernel.vector_bits),
                        lambda target: pack(walker, b, scheme.right, target=target), True, steps)
     return _packed(walker, op, b, grouped_type(b, scheme),
                    lambda target: pack_groups(walker, b, scheme, target), False, steps)
@@ -118,7 +118,7 @@ def _packed(walker: Walker, op: Op, value: Value, t: Tile, write: Callable[[Buff
     binding = kernel.bindings[value]
     if isinstance(binding, Buffer) and is_copy:
         return binding
-    return write(None)
+    return write(None if t.shape == shape_of(value.type) else kernel.new_buffer(t))
 
 
 def _round(walker: Walker, total: Buffer, result: Value) -> None:

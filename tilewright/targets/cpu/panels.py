@@ -3,7 +3,8 @@
 Packing the right operand of a `dot` costs 10 to 40 % of a product of small tiles, most of it waiting for memory, and
 neighbouring programs often pack the same tiles again.  So scratch has a *panel* for such an operand: a slot for each
 step of the loop around, with the scalars that the tile was made from as its key.  A tile is a pure function of these
-and of memory; where no op of the kernel may write that memory, equal keys mean equal tiles, and a hit is not packed.
+and of memory; where no op of the kernel may write that memory, equal keys mean equal tiles, and a hit is neither
+packed nor tested again.
 
 Only slot 0 is used (or those of steps that are multiplied together, see `rounds`) while neighbours do not share their
 tiles, since it stays in the nearest cache: a run of the loop
@@ -48,7 +49,6 @@ def kept(walker: Walker, op: Op, value: Value, t: Tile, write: Callable[[Buffer]
     key = _key(walker, op, value)
     if key is None:
         return None
-    walker.test(walker.virtual_ops([value]))
     bytes_ = Buffer(0, t.shape, t.element).bytes
     loop = walker.kernel.loops[-1] if walker.kernel.loops else None
     slots = 1 if loop is None else min(_MOST_SLOTS, _PANEL_BYTES // bytes_, loop.trips or _MOST_SLOTS)
@@ -59,6 +59,7 @@ def kept(walker: Walker, op: Op, value: Value, t: Tile, write: Callable[[Buffer]
     buffer = Buffer(panel.tiles, t.shape, t.element, address)
 
     def pack() -> tuple[LlvmValue, ...]:
+        walker.test(walker.virtual_ops([value]))    # of what was packed before it was tested then
         write(buffer)
         panel.label(index)
         return ()

@@ -7,11 +7,13 @@ Tests: tests/targets/cpu/test_dot.py.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from tilewright.ir.types import F64, I64
+from tilewright.targets.cpu.access import level_for
 from tilewright.targets.cpu.nest import tail_pieces
 from tilewright.targets.cpu.schemes import Scheme
 from tilewright.targets.cpu.state import Kernel
@@ -25,7 +27,9 @@ from tilewright.targets.llvm.types import Value as LlvmValue
 # as fast on Zen 5, 1.04 to 1.09 times as fast on Emerald Rapids (512^3 and 1024^3, 2026-11-30); 12x2, 14x2 and 6x4 are
 # not faster.  8 or more independent accumulators are needed; AVX2 has 16 registers, where 8x2 spills.
 _BLOCKS = {512: (4, 4), 256: (6, 2), 128: (8, 2)}
-_GROUPED_BLOCK = (4, 4)
+# Where no instruction multiplies and adds (integers, words in groups, processors without fma), products want registers
+# of their own, and additions take less long, so that fewer sums are enough.
+_BLOCKS_APART = {512: (4, 4), 256: (4, 2), 128: (4, 2)}
 # Steps of the depth in one iteration.  Four let the processor look further ahead (8 % where the left operand comes from
 # the second cache; measured on a Xeon, 2026-11-30).
 _UNROLLS = (4, 2, 1)
@@ -60,7 +64,8 @@ class Product:
         self.a, self.b, self.total, self.unset = a, b, total, unset
         self.element = convert.register_type(scheme.total)
         self.width = kernel.lanes_for(scheme.total in (F64, I64))
-        self.block = _BLOCKS[kernel.vector_bits] if scheme.group == 1 else _GROUPED_BLOCK
+        fused = scheme.total.is_float and self.code.isa.fma
+        self.block = (_BLOCKS if fused else _BLOCKS_APART)[kernel.vector_bits]
         self.registers = _REGISTERS[kernel.vector_bits]
         self.widest = min(self.block[1] * self.width, self.columns)
 
@@ -85,15 +90,9 @@ class Product:
         """All rows of a block of columns."""
         offsets = self._bias(column, vectors, width) if self.scheme.bias else None
         height = self.block[0] * (self.block[1] // vectors)
-        whole = self.rows // height * height
         tile = partial(self._tile, column=column, vectors=vectors, width=width, offsets=offsets)
-        if whole:
-            self._over(0, whole, height, lambda i: tile(i, height))
-        left = whole
-        while left < self.rows:
-            part = min(height, 1 << ((self.rows - left).bit_length() - 1))
-            tile(constant(LLVM_I64, left), part)
-            left += part
+        for start, stop, part in row_blocks(self.rows, height):
+            self._over(start, stop, part, partial(tile, height=part))
 
     def _over(self, start: int, stop: int, step: int, body: Callable[[LlvmValue], None]) -> None:
         """`body` at start, start + step, ... below stop."""
@@ -173,7 +172,8 @@ class Product:
         """Ask for a part of the left operand's next tile: all whole blocks of columns ask for each line of it once.
 
         Few at a time, so that the loads of this tile do not wait for those.  (1024^3 in tiles of 64x64x32, whose left
-        operand comes from the third cache: 1.17 times as fast; Zen 4, 2026-11-30.)
+        operand comes from the third cache: 1.17 times as fast; Zen 4, 2026-11-30.)  Into the second cache if the tile
+        would fill the first one (tiles of 128x128x64: 1.03 and 1.07 times as fast beside OpenBLAS; Emerald Rapids).
         """
         if self.a.ahead is None or block != self.widest:
             return
@@ -187,8 +187,9 @@ class Product:
             start = code.fold("mul", part, constant(LLVM_I64, each * LINE))
         rows = self._rows(self.a, code.fold("add", row, first), code.fold("add", start, self.a.ahead),
                           -(-each // lines))
+        level = level_for(self.rows * self.depth * self.scheme.left.bytes)
         for n in range(each):
-            code.prefetch(code.gep(rows[n // lines], n % lines * LINE, Type("i8")), 3)
+            code.prefetch(code.gep(rows[n // lines], n % lines * LINE, Type("i8")), level)
 
     def _start(self, cells: Sequence[LlvmValue], width: int, offsets: Sequence[LlvmValue] | None) -> list[LlvmValue]:
         """The sums to begin with."""
@@ -203,10 +204,33 @@ class Product:
         return [code.op("sub", s, offsets[n % len(offsets)]) for n, s in enumerate(start)]
 
 
+def row_blocks(rows: int, height: int) -> Iterator[tuple[int, int, int]]:
+    """(start, stop, height) of the blocks of rows of one height, most of them of `height`.
+
+    Where that is no power of two, what is left is one block; if it would be lower than half, two equal ones take its
+    place and that of the block before: a block of two rows has too few sums to hide how long a multiplication takes.
+    """
+    whole = rows // height * height
+    left = rows - whole
+    if height & (height - 1) == 0:
+        parts = [1 << bit for bit in reversed(range(left.bit_length())) if left >> bit & 1]
+    elif whole and 0 < 2 * left < height and (height + left) % 2 == 0:
+        whole, part = whole - height, (height + left) // 2
+        parts = [part, part]
+    else:
+        parts = [left] if left else []
+    if whole:
+        yield 0, whole, height
+    for part, group in itertools.groupby(parts):
+        count = len(list(group))
+        yield whole, whole + count * part, part
+        whole += count * part
+
+
 def lines_each(height: int, lines: int, blocks: int) -> int:
     """How many of `height` rows of `lines` lines each of `blocks` blocks asks for: whole rows or a part of one."""
     least = -(-height * lines // blocks)
-    return -(-least // lines) * lines if least >= lines else next(n for n in range(least, lines) if lines % n == 0)
+    return -(-least // lines) * lines if least >= lines else next(n for n in range(least, lines + 1) if lines % n == 0)
 
 
 def _divided(code: FunctionWriter, a: LlvmValue, b: int) -> LlvmValue:

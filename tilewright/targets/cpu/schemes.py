@@ -2,7 +2,8 @@
 
 Most products multiply and add element by element, in the type in which sums are kept.  Where a machine has an
 instruction that sums a group of neighbouring narrow products in each lane, the right operand is packed so that the
-group lies side by side, and the left one is read as it is, a group at once.  Where an instruction multiplies whole
+group lies side by side, and the left one is read as it is, a group at once.  (Bytes are widened to words for that where
+only words can be multiplied so: half as many instructions as with 32 bits.)  Where an instruction multiplies whole
 tiles (AMX), the operands lie in memory in just that way (`tiled`).
 Tests: tests/targets/cpu/test_dot.py.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.ir.node import Op
-from tilewright.ir.types import BF16, F32, I8, I32, Element, Scalar, element_of, shape_of
+from tilewright.ir.types import BF16, F32, I8, I16, I32, Element, Scalar, element_of, shape_of
 from tilewright.targets.llvm import amx, convert
 from tilewright.targets.llvm.amx import Shape
 from tilewright.targets.llvm.isa import Isa
@@ -54,11 +55,21 @@ class Scheme:
             if total.type.is_float:
                 return code.fma(spread, right, total)
             return code.op("add", code.op("mul", spread, right), total)
+        if self.right == I16:
+            return code.op("add", total, self._words(code, spread, right))
         element, name = _INSTRUCTIONS[self.right]
         narrow = Type(element, GROUPED_LANES * self.group)
         args = [total, code.bitcast(spread, narrow), code.bitcast(right, narrow)]
         code.module.declare(name, total.type, [a.type for a in args])
         return code.call(name, total.type, args)
+
+    def _words(self, code: FunctionWriter, spread: Value, right: Value) -> Value:
+        """The sums of the products of two words: in 32 bits, which those of bytes never leave."""
+        lanes = right.type.lanes
+        args = [code.bitcast(v, Type("i16", lanes * self.group)) for v in (spread, right)]
+        name = _WORDS[lanes]
+        code.module.declare(name, right.type, [a.type for a in args])
+        return code.call(name, right.type, args)
 
     def biased(self, count: int) -> Value:
         """A left step of nothing but the bias, for each of `count` lanes."""
@@ -66,6 +77,9 @@ class Scheme:
 
 
 _INSTRUCTIONS = {BF16: ("bfloat", "llvm.x86.avx512bf16.dpbf16ps.512"), I8: ("i8", "llvm.x86.avx512.vpdpbusd.512")}
+
+
+_WORDS = {8: "llvm.x86.avx2.pmadd.wd", 4: "llvm.x86.sse2.pmadd.wd"}     # by lanes of the sums
 
 
 def sums_in(accumulator: Element) -> Scalar:
@@ -89,6 +103,9 @@ def choose(isa: Isa, op: Op) -> Scheme:
             tiles = _tiles(isa, rows, depth)
             if tiles is not None or (isa.vnni and depth % 4 == 0):
                 return Scheme(I8, I8, I32, 4, bias=0 if tiles else 128, tiles=tiles)
+    lanes = isa.word_lanes
+    if lanes and element == element_of(b.type) == I8 and total == I32 and columns % lanes == 0 and depth % 2 == 0:
+        return Scheme(I16, I16, I32, 2)
     return Scheme(total, total, total)
 
 

@@ -2,10 +2,11 @@
 
 `Spans.address(pointer)` bounds the byte offsets of a pointer or tile of pointers from the argument that it is based
 on, over the lanes on which a mask is true: comparisons in the mask narrow the spans of what they compare, where that
-stands at one place of the tile only (`placements`).  The spans
-hold where all `conditions` do: that what is computed in 32 bits (operands of `%`, of comparisons) has not wrapped,
-and that nothing left 64 bits.  Index arithmetic counts as 64-bit chains, as `Evaluator.offset` computes it.  If a
-span comes out with low > high, no lane is active.
+stands at one place of the tile only (`placements`).  The spans hold where all `conditions` do: that what is computed in
+32 bits (operands of `%`, of comparisons) has not wrapped, and that nothing left 64 bits.  Sums are of numbers that are
+far from that, which is tested where they are made, mostly outside of loops: sums that saturate took twice as many
+instructions in a K loop.  Index arithmetic counts as 64-bit chains, as `Evaluator.offset` computes it.  If a span comes
+out with low > high, no lane is active.
 
 Before: the pointer and all that it is made from is bound.  Tests: tests/targets/cpu/test_extents.py.
 """
@@ -26,6 +27,8 @@ from tilewright.targets.llvm.types import Value as LlvmValue
 
 _EXACT = 62         # what is bounded by 2**62 cannot have left 64 bits
 _ANY = 63
+_ROOMY = 56         # bits of what has to be tested: several sums of such numbers need no further test
+_SMALL = 16         # bits of a factor that leaves the other one enough
 # i64 scalars are required to lie within 2**40, distances of pointers within 2**47, what user space can address
 _NUMBER_BITS, _DISTANCE_BITS = 40, 47
 
@@ -147,38 +150,49 @@ class Spans:
         self.conditions += [self.code.fold_icmp("sge", span.low, constant(I64, least)),
                             self.code.fold_icmp("sle", span.high, constant(I64, most))]
 
-    # --- saturating arithmetic
+    # --- arithmetic that stays within 64 bits
 
-    def _op(self, name: str, a: LlvmValue, b: LlvmValue, bits: int) -> LlvmValue:
-        if bits <= _EXACT or (name != "mul" and 0 in (integer_value(a), integer_value(b))):
-            return self.code.fold(name, a, b)
-        if name == "mul":
-            if 1 in (integer_value(a), integer_value(b)):
-                return self.code.fold(name, a, b)
-            return self.code.intrinsic("smul.fix.sat", I64, (a, b, constant(I64.of("i32"), 0)), (I64,))
-        return self.code.binary_intrinsic({"add": "sadd.sat", "sub": "ssub.sat"}[name], a, b)
+    def _limited(self, span: Span, bits: int) -> Span:
+        """A span whose ends are within 2**`bits`, or required to be, with room for what is added to them."""
+        if span.bits <= bits:
+            return span
+        bits = min(bits, _ROOMY)
+        if span.is_one:
+            return self._within(span.low, span.bits, bits)
+        self.conditions += [self.code.fold_icmp("sge", span.low, constant(I64, -(1 << bits))),
+                            self.code.fold_icmp("sle", span.high, constant(I64, 1 << bits))]
+        return Span(span.low, span.high, bits)
 
     def add(self, a: Span, b: Span) -> Span:
-        bits = max(a.bits, b.bits) + 1
-        return self._span("add", a.low, b.low, a.high, b.high, bits)
+        a, b = (self._limited(part, _EXACT - 1) for part in (a, b))
+        return self._span("add", a.low, b.low, a.high, b.high, max(a.bits, b.bits) + 1)
 
     def sub(self, a: Span, b: Span) -> Span:
-        bits = max(a.bits, b.bits) + 1
-        return self._span("sub", a.low, b.high, a.high, b.low, bits)
+        a, b = (self._limited(part, _EXACT - 1) for part in (a, b))
+        return self._span("sub", a.low, b.high, a.high, b.low, max(a.bits, b.bits) + 1)
 
     def _span(self, name: str, a: LlvmValue, b: LlvmValue, c: LlvmValue, d: LlvmValue, bits: int) -> Span:
-        low = self._op(name, a, b, bits)
-        high = low if (a, b) == (c, d) else self._op(name, c, d, bits)
-        return Span(low, high, min(bits, _ANY))
+        low = self.code.fold(name, a, b)
+        return Span(low, low if (a, b) == (c, d) else self.code.fold(name, c, d), bits)
 
     def mul(self, a: Span, b: Span) -> Span:
+        """Products of numbers of which both are large saturate."""
+        if a.bits <= _SMALL:
+            b = self._limited(b, _EXACT - a.bits)
+        elif b.bits <= _SMALL:
+            a = self._limited(a, _EXACT - b.bits)
         bits = a.bits + b.bits
         products: dict[LlvmValue, None] = {}
         for x in (a.low, a.high):
             for y in (b.low, b.high):
-                products[self._op("mul", x, y, bits)] = None
+                products[self._product(x, y, bits)] = None
         low, high = self.least(products), self.most(products)
         return Span(low, high, min(bits, _ANY))
+
+    def _product(self, a: LlvmValue, b: LlvmValue, bits: int) -> LlvmValue:
+        if bits <= _EXACT or 1 in (integer_value(a), integer_value(b)):
+            return self.code.fold("mul", a, b)
+        return self.code.intrinsic("smul.fix.sat", I64, (a, b, constant(I64.of("i32"), 0)), (I64,))
 
     def least(self, values: Mapping[LlvmValue, None]) -> LlvmValue:
         """The least of some numbers."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tilewright.collecting import COLLECTOR_RESTS
 from tilewright.computed import computed
 from tilewright.ir.node import Module
 from tilewright.language.options import Options
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from tilewright.passes.manager import Pass
 
 # Names the generated code: part of every cache key, so a change of code generation must change it.
-VERSION = "cpu-2"
+VERSION = "cpu-3"
 
 
 def vector_bits(machine: Machine) -> int:
@@ -92,8 +93,9 @@ class CpuTarget(Target):
     def _text(self, module: Module, metadata: dict[str, Any], options: Options) -> str:
         with NO_FORK:
             from tilewright.targets.cpu.generate import generate
-        generated = generate(module, self.machine.isa, vector_bits(self.machine), options.check_bounds,
-                             options.line_info)
+        with COLLECTOR_RESTS:
+            generated = generate(module, self.machine.isa, vector_bits(self.machine), options.check_bounds,
+                                 options.line_info)
         metadata.update({"name": module.entry_name, **generated.metadata})
         return generated.text
 

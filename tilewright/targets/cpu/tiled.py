@@ -11,21 +11,34 @@ Tests: tests/targets/cpu/test_tiles.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from tilewright.targets.cpu.product import Matrix, Product
 from tilewright.targets.cpu.rounds import Slots, left_of
 from tilewright.targets.cpu.schemes import GROUPED_LANES, Scheme
 from tilewright.targets.cpu.state import Kernel
 from tilewright.targets.llvm import amx
-from tilewright.targets.llvm.types import I64, Type, constant
+from tilewright.targets.llvm.types import I64, Type, constant, integer_value
 from tilewright.targets.llvm.types import Value as LlvmValue
 
 _BYTE = Type("i8")
 _GROUP = 4                              # bytes of a group, and of a sum
 _SUM_ROW = GROUPED_LANES * _GROUP       # of a tile of sums or of the right operand
 _UNROLLS = (4, 2, 1)                    # steps of the depth in one iteration
+
+
+class _Operands(NamedTuple):
+    """Where the tiles of one step of the depth are: left ones, with bytes from row to row, and the first right one.
+
+    The right ones lie side by side; `below`: bytes from there to that of the next step.
+    """
+
+    lefts: Sequence[LlvmValue]
+    stride: LlvmValue
+    right: LlvmValue
+    below: LlvmValue
 
 
 class TiledProduct(Product):
@@ -83,55 +96,89 @@ class TiledProduct(Product):
 
     def _over_slots(self, row: LlvmValue, column: LlvmValue, down: int, across: int) -> None:
         """The products of one block, for all steps of a round."""
-        code, slots = self.code, self.slots
+        code, slots, width = self.code, self.slots, self.shape.bytes
         right = self._at(self.b, constant(I64, 0), self._columns_at(column, _GROUP))
-        if slots is None:
-            self._over_depth(self.a, right, row, down, across)
-            return
-
-        def run(step: LlvmValue, _: tuple[LlvmValue, ...]) -> tuple[LlvmValue, ...]:
-            offset = code.op("mul", step, constant(I64, slots.right_bytes))
-            self._over_depth(left_of(self.kernel, slots, step), code.gep(right, offset, _BYTE), row, down, across)
-            return ()
-
-        code.loop(constant(I64, 0), slots.steps, constant(I64, 1), run)
-
-    def _over_depth(self, a: Matrix, right: LlvmValue, row: LlvmValue, down: int, across: int) -> None:
-        """The products of one block for a left matrix, and right tiles from `right` on."""
-        code, width = self.code, self.shape.bytes
-        lefts = self._starts(a, row, constant(I64, 0), down)
-        step = code.fold("mul", constant(I64, width // _GROUP), self.b.stride)
+        below = code.fold("mul", constant(I64, width // _GROUP), self.b.stride)
         count = self.depth * self.scheme.left.bytes // width
-        unroll = next(u for u in _UNROLLS if count % u == 0)
 
-        def run(k: LlvmValue, _: tuple[LlvmValue, ...]) -> tuple[LlvmValue, ...]:
-            for u in range(unroll):
-                number = code.fold("add", k, constant(I64, u))
-                along = code.fold("mul", number, constant(I64, width))
-                below = code.gep(right, code.fold("mul", number, step), _BYTE)
-                self._step([code.gep(left, along, _BYTE) for left in lefts], a.stride,
-                           [code.gep(below, v * _SUM_ROW, _BYTE) for v in range(across)])
+        def operands(a: Matrix, right: LlvmValue) -> _Operands:
+            return _Operands(self._starts(a, row, constant(I64, 0), down), a.stride, right, below)
+
+        if slots is not None:
+            self._in_turn(slots.steps, count, down, across, lambda step: operands(
+                left_of(self.kernel, slots, step),
+                code.gep(right, code.fold("mul", step, constant(I64, slots.right_bytes)), _BYTE)))
+            return
+        whole, together = operands(self.a, right), next(u for u in _UNROLLS if count % u == 0)
+        self._in_turn(constant(I64, count // together), together, down, across, lambda n: self._further(
+            whole, code.fold("mul", n, constant(I64, together))))
+
+    def _in_turn(self, count: LlvmValue, together: int, down: int, across: int,
+                 at: Callable[[LlvmValue], _Operands]) -> None:
+        """All products of a block: `count` (i64) times `together` tiles of the depth, the n-th of these at `at(n)`.
+
+        A register is loaded for the next tile as soon as it has been read for the last time: products wait less for
+        operands from the second cache (512^3 in tiles of 64: 0.88 of the time; Emerald Rapids, 2026-11-30).
+        """
+        code, one = self.code, constant(I64, 1)
+        step = partial(self._step, down=down, across=across)
+
+        def inner(first: _Operands) -> _Operands:
+            """The products of all tiles but the last one, which is returned."""
+            here = first
+            for n in range(1, together):
+                following = self._further(first, constant(I64, n))
+                step(here, following)
+                here = following
+            return here
+
+        def run(n: LlvmValue, _: tuple[LlvmValue, ...]) -> tuple[LlvmValue, ...]:
+            step(inner(at(n)), at(code.fold("add", n, one)))
             return ()
 
-        if count > unroll:
-            code.counted(count, unroll, run)
-        else:
-            run(constant(I64, 0), ())
+        self._begin(at(constant(I64, 0)), down, across)
+        last = code.fold("sub", count, one)
+        if integer_value(last) != 0:
+            code.loop(constant(I64, 0), last, one, run)
+        step(inner(at(last)), None)
 
-    def _step(self, lefts: Sequence[LlvmValue], stride: LlvmValue, rights: Sequence[LlvmValue]) -> None:
-        """One tile of the depth.  Of the operand with more tiles than registers each one is used once."""
-        code, is_float, passing = self.code, self.scheme.total.is_float, self.slots is not None
-        few = len(rights) <= len(amx.RIGHT)
-        if few:
-            for register, right in zip(amx.RIGHT, rights, strict=False):
-                amx.load(code, register, right, self.b.stride, passing)
-        for d, left in enumerate(lefts):
-            amx.load(code, amx.LEFT[d % len(amx.LEFT)], left, stride)
-            for v, right in enumerate(rights):
-                register = amx.RIGHT[v % len(amx.RIGHT)]
-                if not few:
-                    amx.load(code, register, right, self.b.stride, passing)
-                amx.multiply(code, amx.SUMS[d * len(rights) + v], amx.LEFT[d % len(amx.LEFT)], register, is_float)
+    def _further(self, operands: _Operands, tiles: LlvmValue) -> _Operands:
+        """So many tiles of the depth after these."""
+        code = self.code
+        along = code.fold("mul", tiles, constant(I64, self.shape.bytes))
+        return operands._replace(
+            lefts=[code.gep(left, along, _BYTE) for left in operands.lefts],
+            right=code.gep(operands.right, code.fold("mul", tiles, operands.below), _BYTE))
+
+    def _begin(self, operands: _Operands, down: int, across: int) -> None:
+        """Load what the first products of a step read."""
+        for n in range(len(amx.LEFT)):
+            if n < across:
+                self._load_right(operands, n)
+            if n < down:
+                self._load_left(operands, n)
+
+    def _step(self, here: _Operands, following: _Operands | None, down: int, across: int) -> None:
+        """The products of one tile of the depth; registers that are done with take tiles of the following one.
+
+        Of an operand with more tiles than registers each tile is used once.
+        """
+        code, is_float, spare = self.code, self.scheme.total.is_float, len(amx.LEFT)
+        for d in range(down):
+            for v in range(across):
+                amx.multiply(code, amx.SUMS[d * across + v], amx.LEFT[d % spare], amx.RIGHT[v % spare], is_float)
+                if d == down - 1:
+                    self._load_right(*((here, v + spare) if v + spare < across else (following, v % spare)))
+            self._load_left(*((here, d + spare) if d + spare < down else (following, d % spare)))
+
+    def _load_left(self, operands: _Operands | None, number: int) -> None:
+        if operands is not None:
+            amx.load(self.code, amx.LEFT[number % len(amx.LEFT)], operands.lefts[number], operands.stride)
+
+    def _load_right(self, operands: _Operands | None, number: int) -> None:
+        if operands is not None:
+            amx.load(self.code, amx.RIGHT[number % len(amx.RIGHT)],
+                     self.code.gep(operands.right, number * _SUM_ROW, _BYTE), self.b.stride, self.slots is not None)
 
     def _starts(self, matrix: Matrix, row: LlvmValue, offset: LlvmValue, count: int) -> list[LlvmValue]:
         """The byte at `offset` of the first row of tiles that lie below each other."""

@@ -55,6 +55,18 @@ def permute(f: FunctionWriter, a: Value, lanes: Sequence[int]) -> Value:
     return f.call(name, a.type, args)
 
 
+def has_high_halves(f: FunctionWriter, t: Type) -> bool:
+    """Whether `high_halves` takes whole registers of type `t`."""
+    return t == Type("i32", 16) and f.isa.vbmi
+
+
+def high_halves(f: FunctionWriter, a: Value) -> Value:
+    """The upper 16 bits of each lane, in one instruction: LLVM shifts, and narrows in two."""
+    wide = [b for lane in range(16) for b in (4 * lane + 2, 4 * lane + 3)]
+    both = permute(f, f.bitcast(a, Type("i8", 64)), wide * 2)
+    return f.bitcast(f.shuffle(both, both, range(32)), Type("i16", 16))
+
+
 def pick(f: FunctionWriter, table: Value, index: Value) -> Value:
     """Lane by lane the element of a table of 16 floats that the low four bits of `index` name."""
     name = "llvm.x86.avx512.permvar.sf.512"

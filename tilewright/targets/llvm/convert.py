@@ -12,8 +12,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tilewright.ir.types import F16, STORED_ONLY, Element, Pointer, Scalar
+from tilewright.targets.llvm import avx512
 from tilewright.targets.llvm.text import FunctionWriter
-from tilewright.targets.llvm.types import Type, Value, constant
+from tilewright.targets.llvm.types import Type, Value, constant, zero
 
 _REGISTERS = {"f8e4m3": "i8", "f8e5m2": "i8", "f8e4m3fnuz": "i8", "f8e5m2fnuz": "i8", "f8e4m3b15": "i8",
               "bf16": "i16", "f16": "half", "f32": "float", "f64": "double"}
@@ -162,11 +163,22 @@ def _to_bf16(f: FunctionWriter, x: Value, toward_zero: bool) -> Value:
         return f.bitcast(f.cast("fptrunc", x, x.type.of("bfloat")), x.type.of("i16"))
     bits = f.bitcast(x, x.type.as_int)
     t = bits.type
+    if avx512.has_high_halves(f, t) and not toward_zero:
+        return _to_bf16_in_registers(f, x, bits)
     rounded = bits
     if not toward_zero:
         last = f.op("and", f.op("lshr", bits, constant(t, 16)), constant(t, 1))
         rounded = f.op("add", bits, f.op("add", last, constant(t, 0x7FFF)))
     code = f.cast("trunc", f.op("lshr", rounded, constant(t, 16)), t.of("i16"))
+    return f.select(f.fcmp("uno", x, x), constant(code.type, 0x7FC0), code)
+
+
+def _to_bf16_in_registers(f: FunctionWriter, x: Value, bits: Value) -> Value:
+    """The same of a whole register of 512 bits: 6 instructions instead of 9, which counts behind a matrix product."""
+    t = bits.type
+    is_odd = f.icmp("ne", f.op("and", bits, constant(t, 1 << 16)), zero(t))
+    rounded = f.select(is_odd, f.op("add", bits, constant(t, 0x8000)), f.op("add", bits, constant(t, 0x7FFF)))
+    code = avx512.high_halves(f, rounded)
     return f.select(f.fcmp("uno", x, x), constant(code.type, 0x7FC0), code)
 
 

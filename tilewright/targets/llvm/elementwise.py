@@ -56,7 +56,7 @@ def _fill(code: FunctionWriter, op: Op, args: Sequence[Value], result: Type) -> 
     template, t = op.row.template, args[0].type
     assert template is not None, f"row {op.name} has neither a template nor a rule"
     text = template.format(*(a.name for a in args), t=t, s=t.mangled, r=result)
-    call = _CALL.match(text)
+    call = _CALL.match(text) if template.startswith("call") else None
     if call is not None:
         code.module.declare(call[2], result, [_type(p[0]) for p in _PARAMETER.findall(call[3])])
     return code.emit(result, text)

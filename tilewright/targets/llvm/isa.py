@@ -16,7 +16,8 @@ class Isa:
     instructions that sum products of 2 bf16 or 4 bytes in each lane.  `vbmi`: a permutation of bytes.  `narrows_bf16`:
     `fptrunc` to bfloat is an instruction that keeps denormals.  `number_extrema`: llvm.maximumnum and minimumnum are
     instructions.  `tiles`: AMX's products of tiles, of bf16 and of bytes.  `halved`: instructions on 512 bits are done
-    in two halves, so that two on 256 bits take as long.
+    in two halves, so that two on 256 bits take as long.  `word_lanes`: lanes of the instruction that sums the products
+    of two 16-bit words in each 32-bit lane, where AVX-512 is not used; 0 for none.
     """
 
     fma: bool = False
@@ -30,6 +31,7 @@ class Isa:
     number_extrema: bool = False
     tiles: bool = False
     halved: bool = False
+    word_lanes: int = 0
 
     @staticmethod
     def of(triple: str, features: str, cpu: str = "") -> Isa:
@@ -41,4 +43,5 @@ class Isa:
         return Isa(fma="fma" in on, half="f16c" in on, round="sse4.1" in on, avx512=avx512,
                    bf16=avx512 and "avx512bf16" in on, vnni=avx512 and "avx512vnni" in on,
                    vbmi=avx512 and "avx512vbmi" in on,
-                   tiles=avx512 and {"amx-tile", "amx-bf16", "amx-int8"} <= on, halved=avx512 and cpu == "znver4")
+                   tiles=avx512 and {"amx-tile", "amx-bf16", "amx-int8"} <= on, halved=avx512 and cpu == "znver4",
+                   word_lanes=0 if avx512 else 8 if "avx2" in on else 4 if triple.startswith("x86_64") else 0)

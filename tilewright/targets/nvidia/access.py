@@ -191,7 +191,7 @@ def _scalar(kernel: Kernel, op: Op) -> LlvmValue:
 def from_first_thread(kernel: Kernel, value: LlvmValue, element: Element) -> LlvmValue:
     """What the first thread holds, in all threads."""
     base = kernel.shared.begin(element.bytes)
-    shared_write(kernel, base, value, element, kernel.code.is_first_thread())
+    shared_write(kernel, base, [value], element, kernel.code.is_first_thread())
     kernel.shared.meet()
     return shared_read(kernel, base, element)
 
@@ -231,14 +231,14 @@ def _read(kernel: Kernel, op: Op, pointer: LlvmValue, guard: LlvmValue | None, o
 
 def read_elements(kernel: Kernel, op: Op, element: Element, pointer: LlvmValue, guard: LlvmValue | None, count: int,
                   other: Sequence[LlvmValue] | None = None) -> list[LlvmValue]:
-    """`count` neighbours of type `element` as `op` reads them."""
+    """`count` neighbours of type `element` as `op` reads them; anything where they are masked off and nobody looks."""
     words = Words(element, count)
     default = [zero(convert.register_type(element))] * count if other is None else other
     if guard is not None and known_flag(guard) is not None:
         if not known_flag(guard):
             return list(default)
         guard = None
-    initial = words.pack(kernel, default) if guard is not None else ()
+    initial = words.pack(kernel, default) if guard is not None and op not in kernel.unobserved else ()
     outputs = [words.word] * words.number
     cache, eviction = op.attrs.get("cache", Cache.NONE), op.attrs.get("eviction", Eviction.NORMAL)
     hints = _LOADS.get(cache, "") or _LEVELS[eviction]
@@ -342,11 +342,12 @@ def shared_run(kernel: Kernel, address: LlvmValue, element: Element, count: int)
     return found
 
 
-def shared_write(kernel: Kernel, address: LlvmValue, value: LlvmValue, element: Element,
+def shared_write(kernel: Kernel, address: LlvmValue, values: Sequence[LlvmValue], element: Element,
                  guard: LlvmValue | None = None) -> None:
-    words = Words(element, 1)
-    kernel.code.machine("st", [], [address, *words.pack(kernel, [value])], guard=guard, space=".shared", hints="",
-                        vector="", kind=words.kind)
+    """Store elements side by side; the address is a multiple of their size."""
+    words = Words(element, len(values))
+    kernel.code.machine("st", [], [address, *words.pack(kernel, values)], guard=guard, space=".shared", hints="",
+                        vector=words.vector, kind=words.kind)
 
 
 def shared_address(kernel: Kernel, base: LlvmValue, index: LlvmValue, element_bytes: int) -> LlvmValue:

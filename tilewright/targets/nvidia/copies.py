@@ -19,18 +19,20 @@ from tilewright.layout.linear import LANE, REGISTER, TURN, WARP
 from tilewright.targets.llvm.types import I32, constant
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia.access import read_elements, shared_write
-from tilewright.targets.nvidia.conversion import Loads
+from tilewright.targets.nvidia.conversion import Loads, write_registers
 from tilewright.targets.nvidia.emit.code import LANE_BITS
 from tilewright.targets.nvidia.passes.staging import Buffer
 from tilewright.targets.nvidia.runs import Group, in_runs
+from tilewright.targets.nvidia.runs import groups as groups_of
 from tilewright.targets.nvidia.state import Kernel
+from tilewright.targets.nvidia.wgmma import is_shared
 
 _SIZES = (16, 8, 4)         # of a cp.async
 
 
 def buffer_bytes(op: Op) -> int:
     """What a `shared_alloc` takes."""
-    return Buffer(op.attrs["memory"]).bytes * int(op.attrs["count"])
+    return Buffer(op.attrs["memory"], op.attrs["align"]).bytes * int(op.attrs["count"])
 
 
 def shared_alloc(kernel: Kernel, op: Op) -> None:
@@ -58,14 +60,18 @@ def async_copy(kernel: Kernel, op: Op) -> None:
         owner = kernel.code.thread_flag(dict(layout.free()))
         base, here = kernel.scalar(address), kernel.code.both(owner, kernel.scalar(guard))
         size = memory.element.bytes * len(groups[0])
+        if size not in _SIZES and op.operand("mask") is not None:
+            groups = list(groups_of(kernel, op, kernel.axis, masked=False))
         for group in groups:
             if group[0] & layout.free()[REGISTER]:
                 continue
             if size in _SIZES and places.are_together(group):
                 _copy_run(kernel, op, group, places.address(base, group[0]), size, here)
+            elif places.are_together(group):
+                _copy_elements(kernel, op, group, places.address(base, group[0]), here)
             else:
                 for register in group:
-                    _copy_element(kernel, op, register, places.address(base, register), here)
+                    _copy_elements(kernel, op, (register,), places.address(base, register), here)
         return []
 
     in_runs(kernel, op, copy)
@@ -81,29 +87,36 @@ def _copy_run(kernel: Kernel, op: Op, group: Group, to: LlvmValue, size: int, gu
                  size=str(size))
 
 
-def _copy_element(kernel: Kernel, op: Op, register: int, to: LlvmValue, guard: LlvmValue | None) -> None:
-    code, mask = kernel.code, op.operand("mask")
-    wanted = code.both(guard, None if mask is None else kernel.registers(mask)[register])
-    element = op.attrs["memory"].element
-    (value,) = read_elements(kernel, op, element, kernel.registers(op.operands[0])[register], wanted, 1)
-    shared_write(kernel, to, value, element, guard)
+def _copy_elements(kernel: Kernel, op: Op, group: Group, to: LlvmValue, guard: LlvmValue | None) -> None:
+    """Elements with a mask bit each: loaded one by one, and stored together."""
+    code, mask, element = kernel.code, op.operand("mask"), op.attrs["memory"].element
+    values = []
+    for register in group:
+        wanted = code.both(guard, None if mask is None else kernel.registers(mask)[register])
+        values += read_elements(kernel, op, element, kernel.registers(op.operands[0])[register], wanted, 1)
+    shared_write(kernel, to, values, element, guard)
 
 
 class _Places:
     """Where in shared memory this thread's registers of a distributed layout go."""
 
     def __init__(self, kernel: Kernel, layout: Layout, memory: Tile) -> None:
-        self._kernel, self._layout, self._size = kernel, layout, memory.element.bytes
+        self._kernel, self._size = kernel, memory.element.bytes
         assert memory.layout is not None
         self._inverse = memory.layout.inverse().columns
         lanes = [f2.apply(self._inverse, b) * self._size for b in layout.bases(LANE)]
         warps = [f2.apply(self._inverse, b) * self._size for b in layout.bases(WARP)]
         self._bases = (*lanes, *(0,) * (LANE_BITS - len(lanes)), *warps)
         self._turns = [f2.apply(self._inverse, b) * self._size for b in layout.bases(TURN)]
+        offsets = [0]
+        for b in layout.bases(REGISTER):
+            moved = f2.apply(self._inverse, b)
+            offsets += [x ^ moved for x in offsets]
+        self._offsets = offsets
 
     def offset(self, register: int) -> int:
         """Of a register in the first thread, in elements."""
-        return f2.apply(self._inverse, self._layout.held[register])
+        return self._offsets[register]
 
     def are_together(self, group: Group) -> bool:
         """Whether the registers of a run lie side by side in every thread."""
@@ -130,6 +143,9 @@ def shared_load(kernel: Kernel, op: Op) -> None:
     """A tile of shared memory; nothing is loaded before somebody needs it, unless the op says `now`."""
     memory, layout = op.attrs["memory"], layout_of(op.result)
     assert memory.layout is not None
+    if is_shared(layout):       # it stays there
+        kernel.bind(op.result, [kernel.scalar(op.operands[0])])
+        return
     forms = tuple(Form) if kernel.capability.cp_async else (Form.VECTOR,)
     access = best_access(layout, memory.layout, memory.element.bytes, forms=forms)
     loads = Loads(kernel, access, kernel.scalar(op.operands[0]), element_of(op.result.type))
@@ -137,6 +153,14 @@ def shared_load(kernel: Kernel, op: Op) -> None:
         kernel.bind(op.result, loads.all_of(layout.size(REGISTER))())
         return
     kernel.bind_later(op.result, loads.all_of(layout.size(REGISTER)), loads)
+
+
+def shared_store(kernel: Kernel, op: Op) -> None:
+    """A tile to shared memory, without barriers."""
+    memory, value = op.attrs["memory"], op.operands[0]
+    assert memory.layout is not None
+    access = best_access(layout_of(value), memory.layout, memory.element.bytes, store=True)
+    write_registers(kernel, access, kernel.scalar(op.operands[1]), kernel.registers(value), element_of(value.type))
 
 
 def loads_of(kernel: Kernel, value: Value) -> Loads | None:

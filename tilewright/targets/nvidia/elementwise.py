@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from tilewright.analysis.axis_info import power_of_two_in
+from tilewright.ir.layout_rules import layout_of
 from tilewright.ir.node import Op, Value
-from tilewright.ir.types import F32, I32, Pointer, element_of
+from tilewright.ir.types import F32, I32, Pointer, Tile, element_of
+from tilewright.layout.linear import REGISTER, padded_shape, unpack
 from tilewright.targets.llvm.convert import memory_type
 from tilewright.targets.llvm.elementwise import rule_of
 from tilewright.targets.llvm.types import Value as LlvmValue
@@ -44,14 +47,16 @@ def each(operands: Sequence[Registers], function: Callable[..., LlvmValue]) -> l
     return results
 
 
-def some(code: Code, op: Op, operands: Sequence[Registers], function: Callable[..., LlvmValue]) -> Registers:
-    """The same, those of integers and pointers when they are needed."""
+def some(code: Code, op: Op, operands: Sequence[Registers], function: Callable[..., LlvmValue],
+         alike: int = 0) -> Registers:
+    """The same, those of integers and pointers when they are needed; registers whose numbers differ in the bits `alike`
+    hold one value."""
     if op.name not in _STRAIGHT:
         return each(operands, function)
     known: dict[tuple[LlvmValue, ...], LlvmValue] = {}
 
     def make(register: int) -> LlvmValue:
-        args = tuple(o[register] for o in operands)
+        args = tuple(o[register & ~alike] for o in operands)
         if args not in known:
             known[args] = function(*args)
         return known[args]
@@ -72,7 +77,20 @@ def elementwise(kernel: Kernel, op: Op) -> None:
     if op.name == "div_f" and element_of(op.result.type) == F32:
         kernel.bind(op.result, _quotients(kernel, op, *operands))
         return
-    kernel.bind(op.result, some(kernel.code, op, operands, lambda *args: apply(kernel.code, op, args)))
+    alike = _alike(kernel, op.result) if op.name.startswith("cmp_") else 0
+    kernel.bind(op.result, some(kernel.code, op, operands, lambda *args: apply(kernel.code, op, args), alike))
+
+
+def _alike(kernel: Kernel, value: Value) -> int:
+    """The bits of register numbers that make no difference: a mask of columns, whose number is a multiple of 16, is one
+    flag for neighbours."""
+    t, fact = value.type, kernel.axis.fact(value)
+    if not isinstance(t, Tile) or t.shape != padded_shape(t.shape) or all(k == 1 for k in fact.constancy):
+        return 0
+    runs = [power_of_two_in(k) or size for k, size in zip(fact.constancy, t.shape, strict=True)]
+    bases = layout_of(value).bases(REGISTER)
+    return sum(1 << k for k, b in enumerate(bases)
+               if all(c < run for c, run in zip(unpack(t.shape, b), runs, strict=True)))
 
 
 def _quotients(kernel: Kernel, op: Op, dividends: Registers, divisors: Registers) -> list[LlvmValue]:

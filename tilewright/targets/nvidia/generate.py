@@ -32,11 +32,11 @@ from tilewright.targets.nvidia import (
     conversion,
     copies,
     debug,
-    matrix,
     order,
     rearrange,
     reduce,
     scan,
+    warpgroup,
 )
 from tilewright.targets.nvidia.capability import Capability
 from tilewright.targets.nvidia.elementwise import bind_wide, elementwise
@@ -86,12 +86,13 @@ HANDLERS: Mapping[str, Handler] = {
     "cat": rearrange.cat, "slice": rearrange.slice_, "gather": rearrange.gather,
     "shared_alloc": copies.shared_alloc, "async_copy": copies.async_copy, "async_commit": copies.async_commit,
     "shared_free": copies.shared_free, "async_wait": copies.async_wait, "shared_load": copies.shared_load,
+    "shared_store": copies.shared_store,
     "mbarrier_alloc": boxes.mbarrier_alloc, "mbarrier_arrive": boxes.mbarrier_arrive,
     "mbarrier_wait": boxes.mbarrier_wait, "proxy_fence": boxes.proxy_fence,
     "box_copy": boxes.box_copy, "box_store": boxes.box_store,
     "load": access.load, "store": access.store, "barrier": lambda kernel, op: kernel.shared.barrier(),
     "reduce": reduce.reduce, "scan": scan.scan, "map": reduce.map_elements, "sort": order.sort,
-    "dot": matrix.dot,
+    "dot": warpgroup.dot, "warpgroup_dot": warpgroup.warpgroup_dot, "warpgroup_wait": warpgroup.warpgroup_wait,
     "histogram": order.histogram, "atomic_rmw": atomic.atomic, "atomic_cas": atomic.atomic,
     "for": control.lower_for, "while": control.lower_while, "if": control.lower_if,
     "inline_asm": assembly.inline_asm, "inline_asm_ordered": assembly.inline_asm,
@@ -171,7 +172,8 @@ def _lower(kernel: Kernel, op: Op) -> None:
     if kernel.lines is not None:
         kernel.code.mark = kernel.lines.mark(op.loc)
     handler = HANDLERS.get(op.name)
-    with kernel.one_op(op.operands if op.name != "reduce" else ()):     # which may take the narrow numbers
+    before = kernel.begin_op(op.operands if op.name != "reduce" else ())    # which may take the narrow numbers
+    try:
         if handler is not None:
             handler(kernel, op)
         elif op.row.elementwise:
@@ -179,5 +181,7 @@ def _lower(kernel: Kernel, op: Op) -> None:
         else:
             reason = REFUSALS.get(op.name, f"this target has no rule for {op.name}")
             raise CompilationError(reason, op.loc)
+    finally:
+        kernel.end_op(before)
     if op.results and op.name not in ("for", "while", "if"):
         bind_wide(kernel, op)

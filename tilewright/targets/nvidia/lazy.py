@@ -7,6 +7,7 @@ LLVM's time.  Before: code that makes one register, and nothing that joins ways.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import overload
 
 from tilewright.targets.llvm.types import Value
@@ -35,10 +36,10 @@ class Lazy(Sequence[Value]):
             return tuple(self[k] for k in range(*index.indices(self._count)))
         if not 0 <= index < self._count:
             raise IndexError(index)
-        if index not in self._made:
-            with self._code.at(self._place):
-                self._made[index] = self._make(index)
-        return self._made[index]
+        made = self._made.get(index)
+        if made is None:
+            made = self._made[index] = self._code.at(self._place, partial(self._make, index))
+        return made
 
 
 class Picked(Sequence[Value]):

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from tilewright.ir.layout_rules import layout_of
 from tilewright.ir.node import Op, Value
-from tilewright.ir.types import F32, Scalar, Tile, element_of
+from tilewright.ir.types import F8E4M3, F8E5M2, F16, F32, Scalar, Tile, element_of
 from tilewright.layout.linear import Layout, pack
 from tilewright.layout.plan import Kind, Plan
 from tilewright.targets.llvm import convert
@@ -150,6 +150,8 @@ class Fragments:
         rows = (0, 8) if self._which == "A" else (0,)
         places = [self._run(start, row, step) for step in (0, 4 * mma.width) for row in rows]
         loaded = [self._loaded(run) for run in places]
+        if not all(loaded):
+            loaded = [self._widened(run) for run in places]
         if all(loaded):
             return [[[words[i] for words in loaded] for i in range(len(loaded[0]))]]
         runs = [[self._element_at(r) for r in run] for run in places]
@@ -176,15 +178,35 @@ class Fragments:
         words = [self._loads.word(run[i:i + per_word]) for i in range(0, mma.width, per_word)]
         return [w for w in words if w is not None] if None not in words else []
 
+    def _widened(self, run: list[int]) -> list[LlvmValue]:
+        """The words of a run of eight bits each as f16, of which one instruction converts two; else none."""
+        code = self._kernel.code
+        if not code.has_fp8 or self._element not in (F8E4M3, F8E5M2) or self._mma.element != F16:
+            return []
+        return [code.machine(f"cvt.from.{self._element}", [I32], [pair])[0] for pair in self._pairs(run)]
+
+    def _pairs(self, run: list[int]) -> list[LlvmValue]:
+        """The bytes of a run, two in 16 bits: parts of the word that was loaded, where just these are."""
+        code = self._kernel.code
+        word = self._loads.word(run) if self._loads is not None else None
+        if word is not None and word.type == I32 and len(run) == 4:
+            return [code.cast("trunc", word, I16), code.cast("trunc", code.op("lshr", word, constant(I32, 16)), I16)]
+        bytes_ = [code.cast("zext", self._unconverted(r), I16) for r in run]
+        return [code.op("or", low, code.op("shl", high, constant(I16, 8)))
+                for low, high in zip(bytes_[::2], bytes_[1::2], strict=True)]
+
     def _element_at(self, register: int) -> LlvmValue:
         """An element, converted to what the instruction takes."""
-        if register not in self._values:
-            assert self._loads is not None
-            self._values.update(self._loads.with_register(register))
-        value = self._values[register]
+        value = self._unconverted(register)
         if self._mma.element == self._element:
             return value
         return convert.convert_float(self._kernel.code, value, self._element, self._mma.element)
+
+    def _unconverted(self, register: int) -> LlvmValue:
+        if register not in self._values:
+            assert self._loads is not None
+            self._values.update(self._loads.with_register(register))
+        return self._values[register]
 
     def _split(self, value: LlvmValue) -> list[LlvmValue]:
         """A value as the terms that are multiplied, in the form in which they are packed."""

@@ -104,7 +104,7 @@ class _Network:
             return shared_address(kernel, base, code.op("add", thread, constant(I32, k * threads)), element.bytes)
 
         for k, v in enumerate(values):
-            shared_write(kernel, address(code.tid, k), v, element)
+            shared_write(kernel, address(code.tid, k), [v], element)
         kernel.shared.meet()
         return [shared_read(kernel, address(partner, k), element) for k in range(len(values))]
 
@@ -119,7 +119,7 @@ def histogram(kernel: Kernel, op: Op) -> None:
     for start in range(0, bins, threads):
         bin_number = code.op("add", code.tid, constant(I32, start))
         guard = None if start + threads <= bins else code.icmp("ult", bin_number, constant(I32, bins))
-        shared_write(kernel, shared_address(kernel, base, bin_number, 4), constant(I32, 0), IR_I32, guard)
+        shared_write(kernel, shared_address(kernel, base, bin_number, 4), [constant(I32, 0)], IR_I32, guard)
     kernel.shared.meet()
     free = layout.free()
     owner = code.thread_flag(dict(free))

@@ -144,18 +144,23 @@ class _Pressure:
     def _most(self, block: Block, behind: Iterable[Value], waiting: bool) -> int:
         """The same in `block`, if the values `behind` are needed after it."""
         live = {*behind, *self._held(block.terminator.operands)} if block.ops else set(behind)
-        most = 0 if waiting else self._size(live)
+        size = self._size(live)
+        most = 0 if waiting else size
         for op in reversed(block.ops):
-            live.difference_update(op.results)
+            for result in op.results:
+                if result in live:
+                    live.remove(result)
+                    size -= self._sizes[result]
             if waiting and op.name in WAITS:
-                most = max(most, self._size(live))
+                most = max(most, size)
             for region in op.regions:
                 most = max(most, self._most(region, live, waiting))
-            live.update(self._held(op.operands))
-            for region in op.regions:
-                live.update(self._held(_outer(region)))
-            if not waiting:
-                most = max(most, self._size(live))
+            needed = {*self._held(op.operands), *(v for r in op.regions for v in self._held(_outer(r)))} - live
+            if needed:
+                live |= needed
+                size += self._size(needed)
+            if not waiting and size > most:
+                most = size
         return most
 
     def _held(self, values: Iterable[Value]) -> Iterator[Value]:

@@ -59,7 +59,7 @@ def write_owned(kernel: Kernel, value: Value, base: LlvmValue, place: Callable[[
         if register & free[REGISTER] or flag is False:
             continue
         guard = kernel.code.both(owner, None if flag is True else flag)
-        shared_write(kernel, shared_address(kernel, base, place(register), element.bytes), v, element, guard)
+        shared_write(kernel, shared_address(kernel, base, place(register), element.bytes), [v], element, guard)
 
 
 def exchange(kernel: Kernel, parts: Sequence[tuple[Value, Callable[[int], LlvmValue]]], result: Value, size: int,

@@ -169,7 +169,7 @@ class Exchange:
             index = kernel.code.index(self._layout, register)
             values = [*part.values, *([as_value(part.flag)] if self._flagged else [])]
             for k, v in enumerate(values):
-                shared_write(kernel, self._address(k, index), v, self._elements[k], owner)
+                shared_write(kernel, self._address(k, index), [v], self._elements[k], owner)
         kernel.shared.meet()
 
     def read_all(self, register: int) -> list[Part]:

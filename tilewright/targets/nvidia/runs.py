@@ -74,9 +74,10 @@ def _one_by_one(kernel: Kernel, op: Op, run: Group, at_once: int, access: Access
         return access(op, list(groups(kernel, op, kernel.axis)))
 
 
-def groups(kernel: Kernel, op: Op, axis: Axis) -> Iterator[Group]:
-    """The registers of each access of a tile op, in the order of their addresses, by the facts of `axis`."""
-    layout, (dim, length) = layout_of(op.operands[0]), _longest(op, axis)
+def groups(kernel: Kernel, op: Op, axis: Axis, masked: bool = True) -> Iterator[Group]:
+    """The registers of each access of a tile op, in the order of their addresses, by the facts of `axis`; those of one
+    have one mask bit, unless `masked` is false."""
+    layout, (dim, length) = layout_of(op.operands[0]), _longest(op, axis, masked)
     places = _register_bits(layout, dim, length)
     taken = sum(1 << p for p in places)
     for base in range(layout.size(REGISTER)):
@@ -84,9 +85,9 @@ def groups(kernel: Kernel, op: Op, axis: Axis) -> Iterator[Group]:
             yield tuple(base | sum(1 << p for i, p in enumerate(places) if j >> i & 1) for j in range(1 << len(places)))
 
 
-def _longest(op: Op, axis: Axis) -> tuple[int, int]:
+def _longest(op: Op, axis: Axis, masked: bool = True) -> tuple[int, int]:
     """The dimension along which accesses run, and how many elements one may take."""
-    pointer, mask = op.operands[0], op.operand("mask")
+    pointer, mask = op.operands[0], op.operand("mask") if masked else None
     fact, shape = axis.fact(pointer), shape_of(pointer.type)
     dim = order_of(fact)[0]
     length = vector_length(fact, dim, shape[dim], element_bytes(pointer.type))

@@ -27,6 +27,8 @@ from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia.emit.code import Code
 from tilewright.targets.nvidia.lazy import Lazy, Picked, registers_of
 from tilewright.targets.nvidia.shared import SharedMemory, alignment
+from tilewright.targets.nvidia.unobserved import unobserved
+from tilewright.targets.nvidia.wgmma import alignment_of
 
 if TYPE_CHECKING:
     from tilewright.targets.nvidia.capability import Capability
@@ -64,10 +66,12 @@ class Kernel:
         self.divides = any(op.name in _SIGN_MATTERS for op in ops_in(module.entry.body))
         self.written: frozenset[Value] = frozenset()
         self.ahead = _loaded_ahead(module.entry.body)
+        self.unobserved = unobserved(module.entry.body)
         self.uses: Mapping[Value, int] | None = None
         self.messages = Messages()
-        self.shared = SharedMemory(code, alignment(max(
-            (int(op.attrs.get("swizzle", 0)) for op in ops_in(module.entry.body)), default=0)))
+        self.shared = SharedMemory(code, max(alignment(max(
+            (int(op.attrs.get("swizzle", 0)) for op in ops_in(module.entry.body)), default=0)),
+            alignment_of(module.entry.body, capability, code.num_warps)))
         self.lines: LineTable | None = None     # of the user's source
         self.whole_words = False        # some access takes the aligned word of 32 bits around its element
         self.run_block: Callable[[Block], None]
@@ -87,7 +91,7 @@ class Kernel:
     @computed
     def likely_axis(self) -> Axis:
         """What is so if nothing that is divided is negative."""
-        return Axis(self.module, ranges=self.axis.ranges, signs=True)
+        return Axis.likely(self.module, self.axis)
 
     # -- values
 
@@ -96,13 +100,15 @@ class Kernel:
 
     def registers(self, value: Value) -> Registers:
         """One LLVM value for each register of a tile; of a scalar the one that it is."""
-        if value not in self._values:
+        known = self._values.get(value)
+        if known is None:
             if value in self._again:
                 self._made.append(value)
-                self._values[value] = self._again[value]()
+                known = self._again[value]()
             else:
-                self._values[value] = self._later[value][0]()
-        return self._values[value]
+                known = self._later[value][0]()
+            self._values[value] = known
+        return known
 
     def bind_later(self, value: Value, make: Callable[[], Registers], source: object) -> None:
         """`make` gives the registers of `value` when somebody needs them all; `source` is what `later` tells."""
@@ -118,19 +124,30 @@ class Kernel:
         self._again[value] = make
         self._values.pop(value, None)
 
-    @contextmanager
-    def one_op(self, operands: Sequence[Value]) -> Iterator[None]:
-        """Inside, an op on `operands` is lowered: what is made for it is there in all of its blocks, and then gone."""
+    def begin_op(self, operands: Sequence[Value]) -> int:
+        """An op on `operands` is about to be lowered: what is made for it is there in all of its blocks, and gone with
+        `end_op`, which takes the number that this gives."""
         before = len(self._made)
-        for value in operands:
-            if value in self._again:
-                self.registers(value)
-        try:
-            yield
-        finally:
+        if self._again:
+            for value in operands:
+                if value in self._again:
+                    self.registers(value)
+        return before
+
+    def end_op(self, before: int) -> None:
+        if len(self._made) > before:
             for value in self._made[before:]:
                 self._values.pop(value, None)
             del self._made[before:]
+
+    @contextmanager
+    def one_op(self, operands: Sequence[Value]) -> Iterator[None]:
+        """Inside, an op on `operands` is lowered (`begin_op`)."""
+        before = self.begin_op(operands)
+        try:
+            yield
+        finally:
+            self.end_op(before)
 
     def scalar(self, value: Value) -> LlvmValue:
         (only,) = self._values[value]

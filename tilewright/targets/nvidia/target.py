@@ -20,6 +20,8 @@ Before: tile IR fresh from the frontend.  After: a `CodeObject` for one compute 
         tensor_maps      behind these, a CUtensorMap of 128 bytes each: how it is computed from the parameters
                          (`tensor_maps.resolved`)
         plain            if there are maps, what `without_maps` needs
+        most_programs    along each axis of the grid, for which alone the code is right; 0: any number
+        general          if there is such a number, what `for_any_grid` needs
         whole_words      whether an access may take the aligned 4 bytes around its element (atomics on bytes)
         asserts          message and location of each `device_assert`, in the order of their numbers
         prints           what each `device_print` prints; the text itself comes from the device's printf
@@ -37,6 +39,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from tilewright.collecting import COLLECTOR_RESTS
 from tilewright.computed import computed
 from tilewright.diagnostics import CompilationError
 from tilewright.ir.node import Module
@@ -71,15 +74,19 @@ _CODEGEN_LEVEL, _OPTIMISE = 3, 1
 
 
 def _plain(module: Module, options: Options, generated: Generated) -> Mapping[str, Any]:
-    """For the metadata: the module without boxes, and the options that `NvidiaTarget.compile` reads."""
-    if not generated.metadata["tensor_maps"]:
-        return {}
+    """For the metadata: the module without boxes, and without a promise of few programs, where it has one, and what
+    `NvidiaTarget.compile` reads of the options."""
     with NO_FORK:
         from tilewright.ir.text import print_module
         from tilewright.passes import FORGET_BOXES
-    names = ("num_warps", "num_stages", "maxnreg")
-    return {"plain": {"module": print_module(FORGET_BOXES.run(module)),
-                      "options": {name: getattr(options, name) for name in names}}}
+    given = {name: getattr(options, name) for name in ("num_warps", "num_stages", "maxnreg")}
+    found: dict[str, Any] = {"most_programs": module.most_programs}
+    if module.most_programs:
+        module = replace(module, most_programs=0)
+        found["general"] = {"module": print_module(module), "options": given}
+    if generated.metadata["tensor_maps"]:
+        found["plain"] = {"module": print_module(FORGET_BOXES.run(module)), "options": given}
+    return found
 
 
 class OnlyCompiled(LoadedKernel):
@@ -164,6 +171,7 @@ class NvidiaTarget(Target):
         module takes."""
         with NO_FORK:
             from tilewright.targets.nvidia.passes.boxes import copy_boxes
+            from tilewright.targets.nvidia.passes.held import hold
             from tilewright.targets.nvidia.passes.lay_out import lay_out
             from tilewright.targets.nvidia.passes.order import order
             from tilewright.targets.nvidia.passes.persist import persist
@@ -172,6 +180,7 @@ class NvidiaTarget(Target):
         laid_out = lay_out(module, options.num_warps, self.capability)
         if may_persist and options.maxnreg is None:
             laid_out = persist(laid_out, options.num_warps)
+        laid_out = hold(laid_out, options.num_warps, self.capability)
         found: dict[int, Module] = {}
 
         def needs(stages: int) -> Iterator[int]:
@@ -184,11 +193,15 @@ class NvidiaTarget(Target):
         stages = stages_that_fit(module.entry_name, wanted, needs, self.capability)
         return found[stages], options.num_stages if stages == wanted else min(stages, options.num_stages)
 
-    def compile(self, module: Module, options: Options, meanwhile: Callable[[], object] | None = None) -> CodeObject:
+    def compile(self, module: Module, options: Options, meanwhile: Callable[[], object] | None = None,
+                any_grid: bool = False) -> CodeObject:
+        """See `Target.compile`; with `any_grid` nothing is supposed of the number of programs."""
         with NO_FORK:
+            from tilewright.targets.nvidia.passes.few_programs import few_programs
             from tilewright.targets.nvidia.passes.persist import FEW_BYTES
             from tilewright.targets.nvidia.resources import check_options
         check_options(options)
+        module = module if any_grid else few_programs(module)
         code = self._compiled(module, options, meanwhile, may_persist=True)
         if "programs" in code.metadata["hidden"] and code.metadata.get("spill_bytes", 0) > FEW_BYTES:
             return self._compiled(module, options, None, may_persist=False)    # the tiles of two programs are too many
@@ -205,7 +218,8 @@ class NvidiaTarget(Target):
             made.append(generate(staged, self.capability, options.num_warps, options.line_info, options.maxnreg))
             return int(made[-1].metadata["shared"])
 
-        laid_out, num_stages = self._fitting(module, options, shared_bytes, may_persist)
+        with COLLECTOR_RESTS:
+            laid_out, num_stages = self._fitting(module, options, shared_bytes, may_persist)
         generated = made[-1]        # what fits is asked about last
         texts: dict[str, str] = {}
 
@@ -224,12 +238,19 @@ class NvidiaTarget(Target):
 
         The places in the user's source are those of `code`, which move with it; there is no line table.
         """
+        return self._again(code, "plain", any_grid=False)
+
+    def for_any_grid(self, code: CodeObject) -> CodeObject:
+        """The same kernel for launches with more than `most_programs` along an axis; lines as `without_maps`."""
+        return self._again(code, "general", any_grid=True)
+
+    def _again(self, code: CodeObject, kept: str, any_grid: bool) -> CodeObject:
         with NO_FORK:
             from tilewright.ir.parse import parse_module
-        plain = code.metadata["plain"]
-        made = self.compile(parse_module(plain["module"]), Options(**plain["options"]))
+        given = code.metadata[kept]
+        made = self.compile(parse_module(given["module"]), Options(**given["options"]), any_grid=any_grid)
         messages = {name: code.metadata[name] for name in ("asserts", "prints")}
-        return replace(made, metadata={**code.metadata, "plain": {}, **made.metadata, **messages})
+        return replace(made, metadata={**code.metadata, kept: {}, **made.metadata, **messages})
 
     def _made(self, text: str, programs: Sequence[int], name: str, options: Options,
               meanwhile: Callable[[], object] | None = None) -> tuple[bytes, str, dict[str, Any]]:
@@ -308,7 +329,8 @@ class NvidiaTarget(Target):
             return OnlyCompiled(code.name, self)
         with NO_FORK:
             from tilewright.targets.nvidia.driver.kernel import CudaKernel
-        return CudaKernel(code, self.device, lambda: self.load(self.without_maps(code)))
+        return CudaKernel(code, self.device, lambda: self.load(self.without_maps(code)),
+                          lambda: self.load(self.for_any_grid(code)))
 
     def read(self, address: int, size: int) -> bytes:
         return self.device.read(address, size)

@@ -119,6 +119,38 @@ def test_a_launch_passes_the_slots_of_the_parameters_alone(driver: FakeDriver) -
     assert driver.calls[-3:] == [("cuCtxPushCurrent", "context"), driver.calls[-2], ("cuCtxPopCurrent",)]
 
 
+class Launched:
+    """A kernel that writes down its launches."""
+
+    def __init__(self) -> None:
+        self.launches: list[Any] = []
+
+    def launch(self, grid: tuple[int, int, int], slots: Any) -> None:
+        self.launches.append((grid, list(slots)))
+
+
+@pytest.mark.parametrize(("grid", "elsewhere"), [((8, 1, 1), False), ((9, 1, 1), True), ((1, 9, 1), True)])
+def test_a_grid_with_many_programs_is_for_the_general_kernel(driver: FakeDriver, grid: tuple[int, int, int],
+                                                             elsewhere: bool) -> None:
+    general: Any = Launched()
+    kernel = CudaKernel(code(most_programs=8), Device(0), general=lambda: general)
+    kernel.launch(grid, [1, 2, 3])
+    assert general.launches == [(grid, [1, 2, 3])] * elsewhere and len(driver.launched) == (not elsewhere)
+    slots = (ctypes.c_uint64 * 3)(4, 5, 6)
+    assert kernel._any_grid(ctypes.addressof(slots), *grid) == 0
+    assert general.launches[elsewhere:] == [(grid, [4, 5, 6])] * elsewhere
+
+
+def test_an_error_of_the_general_kernel_is_kept(driver: FakeDriver) -> None:
+    def fails() -> Any:
+        raise OutOfResources(1, 0, "shared memory")
+
+    kernel = CudaKernel(code(most_programs=8), Device(0), general=fails)
+    slots = (ctypes.c_uint64 * 3)(4, 5, 6)
+    assert kernel._any_grid(ctypes.addressof(slots), 9, 1, 1) == -1
+    assert isinstance(kernel.failure((9, 1, 1), 0), OutOfResources)
+
+
 class CudaArray:
     """An array as CuPy's, whose memory is the CPU's here."""
 

@@ -66,13 +66,14 @@ def launch(driver: Driver) -> Any:
 
 def run(launch: Any, context: int = CURRENT, stream: object = None, device: int = 3, params: int = 3,
         blocks: int = 0, grid: tuple[int, int, int] = (10, 20, 30), fill: Any = None,
-        table: Any = None) -> tuple[int, int]:
+        table: Any = None, most: int = 2**63 - 1, any_grid: Any = None) -> tuple[int, int]:
     """The result of a launch, and what it left in the frame."""
     words = (ctypes.c_uint64 * (Record.SIZE // 8))()
     for offset, value in ((Record.FUNCTION, 0x77), (Record.CONTEXT, context),
                           (Record.STREAM, 0 if stream is None else id(stream)), (Record.DEVICE, id(device)),
                           (Record.PARAMS, params), (Record.THREADS, 128), (Record.SHARED, 4096),
-                          (Record.BLOCKS, blocks),
+                          (Record.BLOCKS, blocks), (Record.MOST_PROGRAMS, most),
+                          (Record.ANY_GRID, 0 if any_grid is None else ctypes.cast(any_grid, P).value or 0),
                           (Record.FILL, 0 if fill is None else ctypes.cast(fill, P).value or 0),
                           (Record.MAPS, 0 if fill is None else 2), (Record.FIRST_MAP, params + bool(blocks)),
                           (Record.TABLE, 0 if table is None else ctypes.addressof(table))):
@@ -147,6 +148,24 @@ def test_maps_follow_the_parameters_and_are_asked_for_once(driver: Driver, launc
     assert asked == [(10, 20, 30)]
     table[1] += 1
     assert run(launch, fill=fill, table=table) == (0, 0) and len(asked) == 2
+
+
+@pytest.mark.parametrize(("grid", "most", "elsewhere"), [((10, 20, 30), 30, False), ((10, 20, 30), 29, True),
+                                                         ((31, 1, 1), 30, True), ((1, 31, 1), 30, True)])
+@pytest.mark.parametrize("answer", [0, -1])
+def test_a_grid_with_many_programs_is_launched_elsewhere(driver: Driver, launch: Any, grid: tuple[int, int, int],
+                                                         most: int, elsewhere: bool, answer: int) -> None:
+    driver.calls.clear()
+    asked = []
+
+    def launched(slots: int, *sizes: int) -> int:
+        asked.append((list((ctypes.c_uint64 * 3).from_address(slots)), sizes))
+        return answer
+
+    any_grid = FILL(launched)
+    code, _ = run(launch, context=OTHER, grid=grid, most=most, any_grid=any_grid)
+    assert code == (answer if elsewhere else 0) and asked == [([2**63 + 5, 6, 7], grid)] * elsewhere
+    assert [c[0] for c in driver.calls] == (["push", "pop"] if elsewhere else ["push", 0x77, "pop"])
 
 
 @pytest.mark.parametrize("answer", [0, -1])

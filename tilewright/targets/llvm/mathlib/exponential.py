@@ -7,6 +7,8 @@ Bounds: 1 ulp; exact for +-0, inf, NaN, overflow and results that are denormal. 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from tilewright.targets.llvm import avx512
 from tilewright.targets.llvm.mathlib import exp_parts
 from tilewright.targets.llvm.mathlib.kit import (
@@ -15,10 +17,9 @@ from tilewright.targets.llvm.mathlib.kit import (
     limit_above,
     limit_below,
     nearest,
+    nearest_exponent,
     number,
     polynomial,
-    power_of_two,
-    scale,
 )
 from tilewright.targets.llvm.text import FunctionWriter
 from tilewright.targets.llvm.types import Value
@@ -54,6 +55,8 @@ _EXP2_F64 = (
     1.5252733847353558e-05, 1.3215434396286245e-06, 1.0178054454265361e-07, 7.073925070299364e-09,
     4.456232799249259e-10,
 )
+
+Powers = Callable[[FunctionWriter], Sequence[Value]]    # asked for late: what they are made of is one register
 
 
 def reduce(f: FunctionWriter, x: Value) -> tuple[Value, Value]:
@@ -94,8 +97,9 @@ def exp(f: FunctionWriter, x: Value) -> Value:
         whole, _ = nearest(f, x, LOG2_E[x.type.element])
         return avx512.scale(f, exp_reduced(f, avx512.kept_small(f, _rest_of(f, x, whole))), whole)
     top, low = _EXP_RANGE[x.type.element]
-    n, r = reduce(f, limit_below(f, limit_above(f, x, top), low))
-    return scale(f, exp_reduced(f, r), n)
+    limited = limit_below(f, limit_above(f, x, top), low)
+    whole, exponent = nearest_exponent(f, limited, LOG2_E[x.type.element], 2)
+    return _exp_times(f, _rest_of(f, limited, whole), exponent.powers)
 
 
 def exp_moderate(f: FunctionWriter, x: Value) -> Value:
@@ -105,8 +109,8 @@ def exp_moderate(f: FunctionWriter, x: Value) -> Value:
     if avx512.serves(f, x.type):
         whole, _ = nearest(f, x, LOG2_E[x.type.element])
         return avx512.scale(f, exp_reduced(f, _rest_of(f, x, whole)), whole)
-    n, r = reduce(f, x)
-    return f.op("fmul", exp_reduced(f, r), power_of_two(f, n, x.type))
+    whole, exponent = nearest_exponent(f, x, LOG2_E[x.type.element], 1)
+    return _exp_times(f, _rest_of(f, x, whole), lambda f: (exponent.power(f),))
 
 
 def exp2(f: FunctionWriter, x: Value) -> Value:
@@ -117,14 +121,40 @@ def exp2(f: FunctionWriter, x: Value) -> Value:
         return avx512.scale(f, _exp2_reduced(f, avx512.kept_small(f, f.op("fsub", x, whole))), whole)
     top, low = _EXP2_RANGE[x.type.element]
     limited = limit_below(f, limit_above(f, x, top), low)
-    whole, n = nearest(f, limited)
-    return scale(f, _exp2_reduced(f, f.op("fsub", limited, whole)), n)
+    whole, exponent = nearest_exponent(f, limited, 1.0, 2)
+    return _one_more_times(f, _exp2m1_reduced(f, f.op("fsub", limited, whole)), exponent.powers)
 
 
 def _exp2_reduced(f: FunctionWriter, r: Value) -> Value:
     """2**r for |r| <= 1/2."""
-    q = polynomial(f, r, _EXP2_F32 if is_single(r) else _EXP2_F64)
-    return f.op("fadd", _times_ln2(f, r, q), number(r, 1.0))
+    return f.op("fadd", _exp2m1_reduced(f, r), number(r, 1.0))
+
+
+def _exp2m1_reduced(f: FunctionWriter, r: Value) -> Value:
+    """2**r - 1 for |r| <= 1/2."""
+    return _times_ln2(f, r, polynomial(f, r, _EXP2_F32 if is_single(r) else _EXP2_F64))
+
+
+def _exp_times(f: FunctionWriter, r: Value, powers: Powers) -> Value:
+    """e**r for |r| <= ln(2)/2, times powers of two."""
+    if not f.isa.fma:
+        return _one_more_times(f, expm1_reduced(f, r), powers)
+    q = polynomial(f, r, (1.0, *(_EXP_F32 if is_single(r) else _EXP_F64)))
+    first, *others = powers(f)
+    return _product(f, f.fma(f.op("fmul", r, first), q, first), others)
+
+
+def _one_more_times(f: FunctionWriter, t: Value, powers: Powers) -> Value:
+    """(1 + t) times powers of two, without an addition for it."""
+    first, *others = powers(f)
+    return _product(f, f.fma(t, first, first), others)
+
+
+def _product(f: FunctionWriter, x: Value, powers: Sequence[Value]) -> Value:
+    """`x`, a normal number, times powers of two, of which the last may make it denormal."""
+    for power in powers:
+        x = f.op("fmul", x, power)
+    return x
 
 
 def _times_ln2(f: FunctionWriter, r: Value, q: Value) -> Value:

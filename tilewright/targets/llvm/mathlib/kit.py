@@ -8,6 +8,7 @@ Tests: tests/targets/llvm/test_mathlib.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tilewright.targets.llvm.text import FunctionWriter
 from tilewright.targets.llvm.types import Type, Value, constant
@@ -55,6 +56,34 @@ def power_of_two(f: FunctionWriter, n: Value, t: Type) -> Value:
     return f.bitcast(f.op("shl", biased, constant(n.type, MANTISSA[t.element])), t)
 
 
+@dataclass(frozen=True, slots=True)
+class Exponent:
+    """An integer n in the low bits of a word, with the exponent's bias once or twice: `nearest_exponent` makes it."""
+
+    bits: Value
+    type: Type
+
+    def power(self, f: FunctionWriter) -> Value:
+        """2**n, a normal number, where the bias is in it once: what is above the exponent is shifted out."""
+        return f.bitcast(f.op("shl", self.bits, constant(self.bits.type, MANTISSA[self.type.element])), self.type)
+
+    def powers(self, f: FunctionWriter) -> tuple[Value, Value]:
+        """Two normal numbers whose product is 2**n, where the bias is in it twice."""
+        half = f.op("lshr", self.bits, constant(self.bits.type, 1))
+        first, second = half, f.op("sub", self.bits, half)
+        return Exponent(first, self.type).power(f), Exponent(second, self.type).power(f)
+
+
+def nearest_exponent(f: FunctionWriter, t: Value, factor: float, biases: int) -> tuple[Value, Exponent]:
+    """The integer nearest to `t` * `factor`, as `nearest` gives it, and as an exponent with its bias so many times.
+
+    The bias is added together with the large number, so that a power takes one instruction and not three.
+    """
+    magic = number(t, _MAGIC[t.type.element] + biases * BIAS[t.type.element])
+    shifted = f.op("fadd", t, magic) if factor == 1.0 else f.fma(t, number(t, factor), magic)
+    return f.op("fsub", shifted, magic), Exponent(f.bitcast(shifted, t.type.as_int), t.type)
+
+
 def scale(f: FunctionWriter, p: Value, n: Value) -> Value:
     """p * 2**n with one rounding, for 0.5 < |p| < 2 and any n that two normal factors reach."""
     if f.isa.avx512:    # becomes vscalef; elsewhere llvm.ldexp is a call an element
@@ -75,6 +104,11 @@ def limit_below(f: FunctionWriter, x: Value, low: float) -> Value:
     """max(x, low); a NaN stays."""
     limit = number(x, low)
     return f.select(f.fcmp("olt", x, limit), limit, x)
+
+
+def same_if_zero(f: FunctionWriter, x: Value, result: Value) -> Value:
+    """`result`, but x itself where that is +0 or -0."""
+    return f.select(f.fcmp("oeq", x, number(x, 0.0)), x, result)
 
 
 def two_sum(f: FunctionWriter, a: Value, b: Value) -> tuple[Value, Value]:

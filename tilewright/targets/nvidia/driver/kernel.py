@@ -9,6 +9,7 @@ Tests: tests/targets/nvidia/driver/test_driver.py.
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -54,14 +55,17 @@ class Resources(NamedTuple):
 class CudaKernel(LoadedKernel):
     """See the module's docstring."""
 
-    def __init__(self, code: CodeObject, device: Device, plain: Callable[[], LoadedKernel] | None = None) -> None:
-        """`plain` gives the same kernel without tensor maps, for arrays that have none."""
+    def __init__(self, code: CodeObject, device: Device, plain: Callable[[], LoadedKernel] | None = None,
+                 general: Callable[[], LoadedKernel] | None = None) -> None:
+        """`plain` gives the same kernel without tensor maps, for arrays that have none, `general` that for grids with
+        more than `most_programs` along an axis."""
         self.name = code.name
-        self._make_plain = plain
+        self._make_plain, self._make_general = plain, general
         self.device = device
         data = code.metadata
         self.threads = int(data["threads"])
         self.shared_bytes = int(data["shared"])
+        self._most_programs = int(data.get("most_programs", 0)) or sys.maxsize
         self._params = len(data["params"])      # how many of the slots are parameters of the entry
         self._count = len(data["tensor_maps"])
         self._maps = TensorMaps(data["tensor_maps"]) if self._count else None
@@ -102,6 +106,11 @@ class CudaKernel(LoadedKernel):
         return self._make_plain()
 
     @computed
+    def _general(self) -> LoadedKernel:
+        assert self._make_general is not None
+        return self._make_general()
+
+    @computed
     def _words(self) -> Any:
         return (ctypes.c_uint64 * (Record.SIZE // 8))()
 
@@ -117,7 +126,9 @@ class CudaKernel(LoadedKernel):
                 (Record.PARAMS, self._params), (Record.THREADS, self.threads), (Record.SHARED, self.shared_bytes),
                 (Record.BLOCKS, self._blocks), (Record.TABLE, ctypes.addressof(self._table)),
                 (Record.MAPS, self._count), (Record.FIRST_MAP, self._params + bool(self._blocks)),
-                (Record.FILL, 0 if self._maps is None else ctypes.cast(self._fill, ctypes.c_void_p).value or 0)):
+                (Record.FILL, 0 if self._maps is None else ctypes.cast(self._fill, ctypes.c_void_p).value or 0),
+                (Record.MOST_PROGRAMS, self._most_programs),
+                (Record.ANY_GRID, ctypes.cast(self._any_grid, ctypes.c_void_p).value or 0)):
             self._words[offset // 8] = value
 
     @computed
@@ -136,6 +147,19 @@ class CudaKernel(LoadedKernel):
             self._table[:] = [*slots, *maps.addresses]
             self._in_table = maps
             return 1
+        except Exception as error:
+            self._error = error
+            return -1
+
+    @computed
+    def _any_grid(self) -> Any:
+        return FILL(self._launch_general)
+
+    def _launch_general(self, address: int, x: int, y: int, z: int) -> int:
+        """Called by a native launch on a grid with more than `most_programs` along an axis."""
+        try:
+            self.launch((x, y, z), tuple((ctypes.c_uint64 * self._params).from_address(address)))
+            return 0
         except Exception as error:
             self._error = error
             return -1
@@ -160,6 +184,9 @@ class CudaKernel(LoadedKernel):
         wrong = self._wrong_grid(grid)
         if wrong is not None:
             raise wrong
+        if max(grid) > self._most_programs:
+            self._general.launch(grid, slots)
+            return
         maps = _NO_MAPS if self._maps is None else self._maps.of(tuple(slots[:self._params]))
         if maps is None:
             self._plain.launch(grid, slots)

@@ -5,6 +5,7 @@
 A kernel that loops over programs (`BLOCKS`, how many of its blocks the GPU runs at once, is not 0) gets as many
 blocks along x as there are, at most one a program, and the number of programs as a parameter behind the slots.
 The record's words are `launch_record.Record`; `frame` gets the driver's error code.
+A grid with more than `Record.MOST_PROGRAMS` along an axis is for other code: `Record.ANY_GRID` launches it.
 Of a kernel with tensor maps, `Record.TABLE` has the slots of its last launch and then the addresses of the maps that
 belong to them; where the slots are others now, `Record.FILL` is called, which is Python's.
 Tests: tests/targets/nvidia/driver/test_launch_code.py.
@@ -37,6 +38,7 @@ def text() -> str:
                                    ("frame", PTR)], I64)
     record, slots, x, y, z, frame = f.params
     pushed = _enter_context(f, record)
+    _have_few_programs(f, record, slots, (x, y, z), pushed)
     _have_maps(f, record, slots, (x, y, z), pushed)
     stream = _stream(f, record, pushed)
     arguments = _arguments(f, record, slots, x)
@@ -86,6 +88,18 @@ def _leave(f: FunctionWriter, pushed: Value, result: Value) -> None:
     f.br(end)
     f.place(end)
     f.ret(result)
+
+
+def _have_few_programs(f: FunctionWriter, record: Value, slots: Value, grid: Sequence[Value], pushed: Value) -> None:
+    """Return if the grid is one for other code, which launches it."""
+    limit = _word(f, record, Record.MOST_PROGRAMS)
+    x, y, z = (f.icmp("ugt", size, limit) for size in grid)
+    other, go = f.label("general"), f.label("few")
+    f.cond_br(f.op("or", f.op("or", x, y), z), other, go)
+    f.place(other)
+    function = _word(f, record, Record.ANY_GRID, PTR)
+    _leave(f, pushed, f.emit(I64, f"call i64 {function.name}({', '.join(map(str, (slots, *grid)))})"))
+    f.place(go)
 
 
 def _have_maps(f: FunctionWriter, record: Value, slots: Value, grid: Sequence[Value], pushed: Value) -> None:

@@ -16,7 +16,14 @@ from tilewright.layout.linear import LANE, TURN, WARP
 from tilewright.targets.llvm.text import FunctionWriter, ModuleWriter
 from tilewright.targets.llvm.types import I1, I32, I64, VOID, Type, Value, constant
 from tilewright.targets.nvidia.emit.instructions import INSTRUCTIONS
-from tilewright.targets.nvidia.emit.statements import CONSTRAINTS, assembly, literals_of, result_type, statement_of
+from tilewright.targets.nvidia.emit.statements import (
+    CONSTRAINTS,
+    NEW_LINE,
+    assembly,
+    literals_of,
+    result_type,
+    statement_of,
+)
 
 LANE_BITS = 5
 WARP_LANES = 1 << LANE_BITS
@@ -58,8 +65,7 @@ class Deferred(Value):
         try:
             return self._made.name
         except AttributeError:
-            with self._code.at(self._place):
-                self._made = self._write()
+            self._made = self._code.at(self._place, self._write)
             return self._made.name
 
     @property
@@ -91,6 +97,7 @@ class Code(FunctionWriter):
         self._statements: dict[tuple[object, ...], tuple[str, str]] = {}
         self._places: dict[str, list[str]] = {}      # what is written later, by the line that stands for it
         self._parts: dict[Value, Part] = {}
+        self._group: Value | None = None
         self._turn: Value | None = None     # the number of the turn, in a loop over registers
         self._is_unrelated = False
         with self.entry():
@@ -140,16 +147,15 @@ class Code(FunctionWriter):
             else:
                 yield from self._filled(place)
 
-    @contextmanager
-    def at(self, place: Place) -> Iterator[None]:
-        """Instructions go to a place that is behind; their operands are made before it."""
+    def at(self, place: Place, write: Callable[[], Value]) -> Value:
+        """What `write` gives, whose instructions go to a place that is behind; their operands are made before it."""
         kept = self._lines, self.mark, self._is_unrelated, self._turn, self.tid, self._threads
         self._lines, self.mark = place.lines, place.mark
         if self._is_unrelated:
             self.tid, self._threads = self._own
         self._is_unrelated, self._turn = False, None
         try:
-            yield
+            return write()
         finally:
             self._lines, self.mark, self._is_unrelated, self._turn, self.tid, self._threads = kept
 
@@ -207,6 +213,26 @@ class Code(FunctionWriter):
         """Assembly that a user wrote; `text` is escaped already."""
         return self._called(assembly(text, constraints.split(","), outputs, pure, True), outputs, inputs)
 
+    def tied(self, lines: Sequence[str], sums: Sequence[Value], inputs: Sequence[Value],
+             fresh: bool = False) -> list[Value]:
+        """Assembly that all threads of a warp run together: its results, `$0` on, are what becomes of `sums`; with
+        `fresh` it sets them all and does not read them.  Behind them `inputs` are counted."""
+        early = "=&" if fresh else "="
+        constraints = [*(early + CONSTRAINTS[v.type.element] for v in sums),
+                       *(CONSTRAINTS[v.type.element] for v in inputs), *(() if fresh else map(str, range(len(sums))))]
+        text = lines[0] if len(lines) == 1 else f"{{ {NEW_LINE.join(lines)} }}"
+        statement = assembly(text, constraints, [v.type for v in sums], False, True)
+        return self._called(statement, [v.type for v in sums], [*inputs, *(() if fresh else sums)])
+
+    def warpgroup(self) -> Value:
+        """The number of this thread's warpgroup, of which ptxas knows that a warp's threads have one."""
+        if self._group is None:
+            with self.entry():
+                number = self.op("lshr", self.tid, constant(I32, LANE_BITS + 2))
+                (self._group,) = self.machine("shuffle_from", [I32], [constant(I32, ALL_LANES), number,
+                                                                      constant(I32, 0), constant(I32, WARP_LANES - 1)])
+        return self._group
+
     def _called(self, statement: tuple[str, str], outputs: Sequence[Type], operands: Sequence[Value]) -> list[Value]:
         """What stands in front of the operands of a statement of assembly, and behind them."""
         call = f"{statement[0]}{', '.join(map(str, operands))}{statement[1]}"
@@ -216,7 +242,8 @@ class Code(FunctionWriter):
         if len(outputs) == 1:
             return [self.emit(outputs[0], call)]
         both = self.emit(result_type(outputs), call)
-        return [self.emit(t, f"extractvalue {both}, {k}") for k, t in enumerate(outputs)]
+        piece = f"extractvalue {both}, "
+        return [self.emit(t, f"{piece}{k}") for k, t in enumerate(outputs)]
 
     def barrier(self) -> None:
         """All threads of the program meet here."""

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One row; exactly one of `intrinsic` and `text` is given."""
+    """One row; exactly one of `intrinsic` and `text` is given.  `early`: the result is written before all operands are
+    read."""
 
     name: str
     opcode: str
@@ -27,6 +28,7 @@ class Instruction:
     text: str | None = None
     pure: bool = False
     convergent: bool = False
+    early: bool = False
 
 
 _ROWS = (
@@ -58,6 +60,16 @@ _ROWS = (
     Instruction("st", "st", "9.7.9.11 st", text="st{space}{hints}{vector}.{kind} [{0}], {values};"),
     Instruction("mma", "mma.sync", "9.7.14.5.14 mma", text="mma.sync.aligned.{shape}.row.col.{d}.{a}.{a}.{d} {list0}, "
                 "{group0}, {group1}, {group2};", pure=True, convergent=True),
+    Instruction("wgmma", "wgmma.mma_async", "9.7.15.5 wgmma.mma_async", convergent=True, text=(
+        "wgmma.mma_async.sync.aligned.m64n{columns}k{depth}.{d}.{a}.{a} {0}, {1}, {2}, {3}, 1, 1{majors};")),
+    Instruction("wgmma.fence", "wgmma.fence", "9.7.15.7.1 wgmma.fence", text="wgmma.fence.sync.aligned;",
+                convergent=True),
+    Instruction("wgmma.commit", "wgmma.commit_group", "9.7.15.7.2 wgmma.commit_group",
+                text="wgmma.commit_group.sync.aligned;", convergent=True),
+    Instruction("wgmma.wait", "wgmma.wait_group", "9.7.15.7.3 wgmma.wait_group",
+                text="wgmma.wait_group.sync.aligned {count};", convergent=True),
+    Instruction("descriptor.add", "add", "9.7.1.1 add", text="add.s64 {out}, {0}, {by};", pure=True),
+    Instruction("flag.set", "setp", "9.7.6.2 setp", text="setp.{how}.b32 {out}, 0, 0;", pure=True),
     Instruction("cp.async", "cp.async", "9.7.9.25.3.1 cp.async",
                 text="cp.async.{cache}.shared.global [{0}], [{1}], {size}, {2};"),
     Instruction("cp.async.commit", "cp.async.commit_group", "9.7.9.25.3.2 cp.async.commit_group",
@@ -96,8 +108,8 @@ _ROWS = (
         "{{ .reg .b32 n, f; fma.rn.sat.f32 n, {0}, {scale}, {half}; fma.rm.f32 n, n, {steps}, {counter}; "
         "sub.rn.f32 f, {origin}, n; shl.b32 n, n, 23; add.rn.f32 f, {0}, f; "
         "ex2.approx.ftz.f32 f, f; mul.rn.f32 {out}, f, n; }}")),
-    Instruction("scaled", "mul", "9.7.3.5 mul", pure=True, text=(
-        "{{ .reg .b32 q; mul.rn.f32 q, {0}, {1}; @{2} mul.rn.f32 q, q, {3}; mov.b32 {out}, q; }}")),
+    Instruction("scaled", "mul", "9.7.3.5 mul", pure=True, early=True,
+                text="mul.rn.f32 {out}, {0}, {1}; @{2} mul.rn.f32 {out}, {out}, {3};"),
     *(Instruction(name, "max" if name.startswith("max") else "min", "9.7.3.12 max", pure=True,
                   text=f"{name.removesuffix('_f').replace('_nan', '.NaN')}.f32 {{out}}, {{0}}, {{1}};")
       for name in ("max_f", "min_f", "max_nan_f", "min_nan_f")),

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from tilewright.targets.llvm.types import VOID, Type, Value, float_value, integer_value
 from tilewright.targets.nvidia.emit.instructions import Instruction
 
-_NEW_LINE = r"\0A\09"         # in a string of LLVM's
+NEW_LINE = r"\0A\09"         # in a string of LLVM's
 CONSTRAINTS = {"i1": "b", "i16": "h", "half": "h", "i32": "r", "float": "f", "i64": "l", "ptr": "l", "double": "d"}
 
 
@@ -59,7 +59,8 @@ def statement_of(row: Instruction, outputs: Sequence[Type], inputs: Sequence[Typ
     if isinstance(initial, int):
         constraints += map(str, range(initial))
     else:       # which are set before the operands are read
-        text = _NEW_LINE.join((*(line.format(o) for line, o in zip(initial, out, strict=True)), text))
+        text = NEW_LINE.join((*(line.format(o) for line, o in zip(initial, out, strict=True)), text))
+    if row.early or not isinstance(initial, int):
         constraints[:len(out)] = [f"=&{c[1:]}" for c in constraints[:len(out)]]
     return assembly(text, constraints, outputs, row.pure, row.convergent)
 

@@ -27,7 +27,7 @@ class Accesses:
     def __init__(self, module: Module, num_warps: int) -> None:
         self._num_warps = num_warps
         self._axis = Axis(module)
-        self._likely = Axis(module, ranges=self._axis.ranges, signs=True)
+        self._likely = Axis.likely(module, self._axis)
         self._best: dict[tuple[Op, int | None], Layout] = {}
 
     def run_of(self, op: Op) -> tuple[int, int]:

@@ -80,7 +80,7 @@ class _Copying:
         described = Described(module)
         self._has_nan = described.has_nan
         most = (_PARAMETER_BYTES - _POINTER_BYTES * len(module.entry.params)) // MAP_BYTES
-        self._ranges = Ranges(module.entry)
+        self._ranges = Ranges(module.entry, module.most_programs)
         self._boxes: dict[Op, Op] = {}      # of the accesses that the hardware does
         # Of stored blocks the starts that may be wrong, by how much each of them is to be divided: see the module.
         self._doubtful: dict[Op, list[tuple[Value, int]]] = {}

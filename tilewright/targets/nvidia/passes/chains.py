@@ -7,10 +7,12 @@ Tests: tests/targets/nvidia/test_matrix.py.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tilewright.ir.node import Block, Op, Value
 from tilewright.ir.walk import defining_ops, ops_in
 
-_PASSES_ON = frozenset({"hint", "broadcast"})
+_PASSES_ON, _TURNS = frozenset({"hint", "broadcast"}), frozenset({"hint", "permute"})
 
 
 def chained_dots(body: Block) -> frozenset[Op]:
@@ -28,7 +30,17 @@ def chained_dots(body: Block) -> frozenset[Op]:
 
 def _dots_above(value: Value, ops: dict[Value, Op]) -> set[Op]:
     """The dots that a value is made of, by ops that keep the place of every element."""
-    found: set[Op] = set()
+    return set(_above(value, ops, "dot", _PASSES_ON))
+
+
+def loads_above(value: Value, ops: Mapping[Value, Op], also: frozenset[str] = frozenset()) -> list[Op]:
+    """The loads that a value is made of, element by element, transposed or not, and by ops called as in `also`."""
+    return _above(value, ops, "load", _TURNS | also)
+
+
+def _above(value: Value, ops: Mapping[Value, Op], name: str, through: frozenset[str]) -> list[Op]:
+    """The ops called `name` that a value is made of, by elementwise ops and those of `through`."""
+    found: dict[Op, None] = {}
     seen: set[Value] = set()
     work = [value]
     while work:
@@ -37,8 +49,8 @@ def _dots_above(value: Value, ops: dict[Value, Op]) -> set[Op]:
         if op is None or v in seen:
             continue
         seen.add(v)
-        if op.name == "dot":
-            found.add(op)
-        elif op.row.elementwise or op.name in _PASSES_ON:
+        if op.name == name:
+            found[op] = None
+        elif op.row.elementwise or op.name in through:
             work += op.operands
-    return found
+    return list(found)

@@ -21,13 +21,14 @@ _ALIGN = 128
 
 @dataclass(frozen=True)
 class Buffer:
-    """One tile of shared memory: its type, whose layout is one of offsets, and its bytes with alignment."""
+    """One tile of shared memory: its type, whose layout is one of offsets, its alignment, and its bytes with that."""
 
     memory: Tile
+    align: int = _ALIGN
 
     @property
     def bytes(self) -> int:
-        return -(-self.memory.numel * self.memory.element.bytes // _ALIGN) * _ALIGN
+        return -(-self.memory.numel * self.memory.element.bytes // self.align) * self.align
 
 
 def buffer_for(load: Op, to: Tile) -> Buffer:

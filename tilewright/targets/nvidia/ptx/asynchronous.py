@@ -106,6 +106,8 @@ class Asynchronous:
         cells, who = shared.tracker.cells_of(address, rows.dtype.itemsize * rows.shape[1], threads)
         np.subtract.at(shared.landing, cells, 1)
         scatter(shared.data, address, rows)
+        if shared.asynchronous and self.cta.launch.checks.copied_proxies:
+            shared.unfenced[cells] = True
         shared.tracker.asynchronous |= record is not None
         shared.tracker.written[cells] = (clocks.now[who >> 5] << CODE_BITS | who) if record is None else record(cells)
 

@@ -22,11 +22,16 @@ _NOBODY, _SEVERAL = 0, -1       # in place of a CTA's number, which is kept plus
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """What is tested beside bounds and alignment, which always are; `memory_counters` counts sectors and wavefronts."""
+    """What is tested beside bounds and alignment, which always are; `memory_counters` counts sectors and wavefronts.
+
+    `copied_proxies`: what cp.async wrote needs a fence.proxy.async before wgmma reads it, as PTX ISA 8.3 has it; Triton
+    leaves that out, and an H200 takes it.
+    """
 
     races: bool = True
     uninitialised: bool = True
     memory_counters: bool = False
+    copied_proxies: bool = True
 
 
 class _Memory(Protocol):

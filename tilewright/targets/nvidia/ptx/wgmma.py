@@ -233,9 +233,12 @@ def multiply(instruction: Instruction, bind: Binding) -> Control:
 
 
 def _check_fenced_registers(bind: Binding, names: list[str], group: int) -> None:
-    """Ordinary writes of registers come before products after a wgmma.fence only (9.7.15.7.1)."""
+    """Ordinary writes of registers come before products after a wgmma.fence only (9.7.15.7.1), which the first product
+    needs in any case."""
     groups = bind.cta.warpgroups
     threads = slice(GROUP * group, GROUP * group + GROUP)
+    if not groups.fences[threads].all():
+        raise Fault("in flight", "there is no wgmma.fence before the first wgmma", (GROUP * group,))
     for name in names:
         if (bind.changed[name][threads] == groups.fences[threads]).any():
             raise Fault("in flight", f"register {name.split('@')[0]} was written just before a wgmma that uses it; "
@@ -243,9 +246,10 @@ def _check_fenced_registers(bind: Binding, names: list[str], group: int) -> None
 
 
 def note_writes(bind: Binding, instruction: Instruction, writes: list[str]) -> Step | None:
-    """Remember when an ordinary instruction writes a register of a product; a move may be none in the end."""
+    """Remember when an ordinary instruction writes a register of a product; a move of another register may be none in
+    the end."""
     touched = [bind.changed[name] for name in writes if name in bind.changed]
-    if not touched or instruction.family == "mov":
+    if not touched or (instruction.family == "mov" and isinstance(instruction.operands[-1], Register)):
         return None
     groups = bind.cta.warpgroups
 
