@@ -47,6 +47,7 @@ class Body:
         self.threads = threads
         self.values: dict[str, Operand] = {}
         self.code: list[Record] = []
+        self.entry: list[Record] = []           # what comes before the first block's instructions
         self.makers: dict[str, Record] = {}
         self.counts = {"%p": 0, "%rs": 0, "%r": 0, "%rd": 0}
         self.block = 0                  # the number of the block that instructions go to
@@ -101,7 +102,8 @@ class Body:
         key = opcode, operands
         found = self._known.get(key)
         if found is not None and self.dominators >> found[1] & 1:
-            return found[0]
+            known: str = found[0]
+            return known
         number = self.counts[prefix] = self.counts[prefix] + 1
         name = f"{prefix}{number}"
         self.makers[name] = record = (name, opcode, operands)

@@ -47,7 +47,7 @@ def _either(body: Body, a: str, b: str) -> tuple[Operand, Operand] | None:
     """The two numbers that `a` and `b` are, if a condition chooses which is which."""
     first = body.chosen.get(a)
     second = body.chosen.get(b) if first is not None else None
-    if second is None or first[0] != second[0] or first[1] != second[2] or first[2] != second[1]:
+    if first is None or second is None or first[0] != second[0] or first[1] != second[2] or first[2] != second[1]:
         return None
     return first[1], first[2]
 
@@ -134,6 +134,7 @@ def _wide(body: Body, a: str, b: Operand) -> str | None:
     narrow, how = body.widened.get(a) or ("", "")
     if not narrow:
         return None
+    other: Operand
     if type(b) is int:
         if how != "u" and -1 << 31 <= b < 1 << 31:
             other, also = b, "n" if b >= 0 else "s"

@@ -8,26 +8,83 @@ Before: blocks without dead instructions.  After: the same, with other names for
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from typing import Any
 
 from tilewright.targets.nvidia.translate.body import Operand, Record
 from tilewright.targets.nvidia.translate.flow import Block, Phi
+from tilewright.targets.nvidia.translate.sinking import loops_of
+from tilewright.targets.nvidia.translate.statements import ties, without_own_moves
 
 
 def join(blocks: list[Block], alive: set[Operand]) -> None:
-    """See above."""
+    """See above.  An operand that a statement of assembly begins a result as is that result, if nobody reads it later."""
+    _rename(blocks, _tied(blocks, alive))
     names: dict[Operand, Operand] = {}
     for head in blocks:
         ends = [before for before in head.before if before.number >= head.number]
         phis = [phi for phi in head.phis if phi.register in alive]
         if phis and len(ends) == 1 and not any(_is_another_end(ends[0], head, block) for block in blocks):
             names.update(_joined(blocks, head, ends[0], phis, alive))
+    _rename(blocks, names)
+
+
+def _rename(blocks: list[Block], names: Mapping[Any, Any]) -> None:
     if names:
         for block in blocks:
             block.code = [_renamed(record, names) for record in block.code]
             block.condition = names.get(block.condition, block.condition)
             for phi in block.phis:
                 phi.operands = {number: names.get(operand, operand) for number, operand in phi.operands.items()}
+
+
+def _tied(blocks: list[Block], alive: set[Operand]) -> dict[Operand, Operand]:
+    """New names for results that begin as an operand which nobody reads later."""
+    pairs: list[tuple[Block, int, Operand, Operand]] = []
+    for block in blocks:
+        for place, record in enumerate(block.code):
+            if len(record) == 5 and record[1] in ties:
+                named = record[2]
+                pairs += [(block, place, named[k], named[k + 1]) for k in range(0, 2 * ties[record[1]], 2)]
+    if not pairs:
+        return {}
+    wanted = {operand for _, _, _, operand in pairs if type(operand) is str}
+    last, made = _reads(blocks, alive, wanted)
+    inside = loops_of(blocks)
+    names: dict[Operand, Operand] = {}
+    taken: set[Operand] = set()
+    for block, place, result, operand in pairs:
+        if operand in made and operand not in taken and last[operand] == (block.number, place) and \
+                not inside[block.number] & ~inside[made[operand]] and \
+                block.code[place][-1].count(operand) == 1:
+            names[result] = names.get(operand, operand)
+            taken.add(operand)
+    return names
+
+
+def _reads(blocks: list[Block], alive: set[Operand],
+           wanted: set[Operand]) -> tuple[dict[Operand, tuple[int, float]], dict[Operand, int]]:
+    """The block and the place in it where each of `wanted` is read last, and the block that makes it."""
+    last: dict[Operand, tuple[int, float]] = {}
+    made: dict[Operand, int] = {}
+
+    def read(operand: Operand, number: int, place: float) -> None:
+        if operand in wanted:
+            last[operand] = max(last.get(operand, (0, 0)), (number, place))
+
+    for block in blocks:
+        read(block.condition, block.number, inf)
+        for phi in block.phis:
+            made[phi.register] = block.number
+            if phi.register in alive:
+                for number, operand in phi.operands.items():
+                    read(operand, number, inf)
+        for place, record in enumerate(block.code):
+            if len(record) > 1:
+                for operand in record[-1]:
+                    read(operand, block.number, place)
+                made.update(dict.fromkeys(record[:1] if len(record) == 3 else record[0], block.number))
+    return last, made
 
 
 def _is_another_end(end: Block, head: Block, block: Block) -> bool:
@@ -42,14 +99,15 @@ def _joined(blocks: list[Block], head: Block, end: Block, phis: list[Phi],
     inside = range(head.number, end.number + 1)
     busy: set[Operand] = {end.condition}
     for block in blocks:
-        if block.number not in inside:
+        if block.number not in inside and len(end.ways) > 1:
             busy.add(block.condition)
             for record in block.code:
                 if len(record) > 1:
                     busy.update(record[-1])
         for phi in block.phis:
             busy.update(operand for number, operand in phi.operands.items()
-                        if phi.register in alive and (number == end.number or number not in inside))
+                        if phi.register in alive and (number == end.number or (number not in inside
+                                                                               and len(end.ways) > 1)))
     names: dict[Operand, Operand] = {}
     for phi in phis:
         following = phi.operands[end.number]
@@ -57,7 +115,7 @@ def _joined(blocks: list[Block], head: Block, end: Block, phis: list[Phi],
         if place is None or phi.register in busy or following in names:
             continue
         read = last.get(phi.register, -1)
-        if read < place or (read == place and _is_single(end.code[place])):
+        if read < place or (read == place and _may_be_one(end.code[place], following, phi.register)):
             names[following] = phi.register
     return names
 
@@ -73,15 +131,22 @@ def _places(block: Block, registers: set[str]) -> tuple[dict[Operand, int], dict
             if operand in registers:
                 last[operand] = k
         if len(record) == 3:
-            made[record[0]] = k
+            made.setdefault(record[0], k)
         else:
-            made.update(dict.fromkeys(record[0], k))
+            for register in record[0]:
+                made.setdefault(register, k)
     return last, made
 
 
-def _is_single(record: Record) -> bool:
-    """Whether a record is one instruction, which reads all before it writes."""
-    return len(record) == 3 or record[1].count(";") == 1
+def _may_be_one(record: Record, result: Operand, operand: Operand) -> bool:
+    """Whether a result may have the name of an operand: in one instruction, which reads all before it writes, or if the
+    result begins as just this operand, which the statement does not read elsewhere."""
+    if len(record) == 3 or record[1].count(";") == 1:
+        return True
+    moves = 2 * ties.get(record[1], 0)
+    names = record[2]
+    return operand not in names[moves:] and any(
+        names[k] == result and names[k + 1] == operand for k in range(0, moves, 2))
 
 
 def _renamed(record: Record, names: Mapping[Any, Any]) -> Record:
@@ -89,8 +154,8 @@ def _renamed(record: Record, names: Mapping[Any, Any]) -> Record:
         return names.get(record[0], record[0]), record[1], tuple(names.get(o, o) for o in record[2])
     if len(record) == 5:
         registers, template, texts, effect, uses = record
-        return (tuple(names.get(r, r) for r in registers), template,
-                tuple(_address(text, names) for text in texts), effect, tuple(names.get(u, u) for u in uses))
+        template, texts = without_own_moves(template, tuple(_address(text, names) for text in texts))
+        return tuple(names.get(r, r) for r in registers), template, texts, effect, tuple(names.get(u, u) for u in uses)
     return record
 
 

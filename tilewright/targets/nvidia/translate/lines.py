@@ -44,14 +44,22 @@ class Places:
 
     def _directive(self, node: str) -> int:
         text = self._nodes[node][1]
-        line, column = (_NUMBER[key].search(text)[1] for key in ("line", "column"))
-        file = self._file(_NUMBER["scope"].search(text)[1])
+        line, column = _found(_NUMBER["line"], text), _found(_NUMBER["column"], text)
+        file = self._file(_found(_NUMBER["scope"], text))
         directive = f"\t.loc\t{file} {line} {column}"
         self.directives.append(directive)
         return len(self.directives) - 1
 
     def _file(self, scope: str) -> int:
         """The number of the file that a scope is in."""
-        node = _NUMBER["file"].search(self._nodes[scope][1])[1]
-        name = _NAME.search(self._nodes[node][1])[1]
+        node = _found(_NUMBER["file"], self._nodes[scope][1])
+        name = _found(_NAME, self._nodes[node][1])
         return self._files.setdefault(name, len(self._files) + 1)
+
+
+def _found(pattern: re.Pattern[str], text: str) -> str:
+    found = pattern.search(text)
+    if found is None:
+        raise KeyError(text)
+    group: str = found[1]
+    return group

@@ -18,7 +18,7 @@ def sink(blocks: list[Block], alive: set[Operand]) -> None:
     """See above.  A register's uses are all seen before the instruction that makes it."""
     common: dict[Operand, int] = {}      # the blocks that dominate all uses of a register, as bits
     moved: dict[int, list[Record]] = {}
-    loops = _loops(blocks)
+    loops = loops_of(blocks)
 
     def use(operands: Iterable[Operand], dominators: int) -> None:
         for operand in operands:
@@ -67,7 +67,7 @@ def _name_of(record: Record) -> str:
     return name
 
 
-def _loops(blocks: list[Block]) -> list[int]:
+def loops_of(blocks: list[Block]) -> list[int]:
     """For each block the heads of the loops that it may be in, as bits."""
     inside = [0] * len(blocks)
     for head in blocks:

@@ -22,6 +22,10 @@ _LOADS = re.compile(r"\bld[.m]")
 _LETTERS = {"b": "%p", "h": "%rs", "r": "%r", "f": "%r", "l": "%rd", "d": "%rd"}
 
 
+# How many moves a template begins with, of operands to the results that they begin as; their names come first, in pairs.
+ties: dict[str, int] = {}
+
+
 @dataclass(frozen=True, slots=True)
 class Statement:
     """`template` has `%s` for the names that `pick` takes of results, operands and addresses, in this order.
@@ -121,13 +125,16 @@ def _taken_apart(head: str) -> Statement:
         return f"{opening}%s{closing}"
 
     template = _OPERAND.sub(named, text.replace("%", "%%"))
-    first = []
+    first: list[str] = []
     for k, (result, prefix) in enumerate(zip(tied, prefixes)):
         if result is not None:
             order[len(first) * 2:len(first) * 2] = [result, len(results) + k]
             first.append(f"mov.{'pred' if prefix == '%p' else f'b{WIDTHS[prefix]}'} %s, %s;\n\t")
+    template = "".join(first) + template
+    if first:
+        ties[template] = len(first)
     pick = itemgetter(*order) if len(order) > 1 else _picker(order)
-    return Statement("".join(first) + template, tuple(results), tuple(prefixes), tuple(tied), tuple(addresses),
+    return Statement(template, tuple(results), tuple(prefixes), tuple(tied), tuple(addresses),
                      tuple(k for k in addresses if k in bare), pick,
                      _effect(bool(sideeffect) or not results, results, text))
 
@@ -145,3 +152,16 @@ def _prefix(letter: str, t: str = "") -> str:
     if letter not in _LETTERS or (t and PREFIXES.get(t) != _LETTERS[letter]):
         raise UntranslatableError(f"constraint {letter} of {t}")
     return _LETTERS[letter]
+
+
+def without_own_moves(template: str, names: tuple[Operand, ...]) -> tuple[str, tuple[Operand, ...]]:
+    """A template and its names without moves of a register to itself."""
+    count = ties.get(template, 0)
+    gone = [k for k in range(count) if names[2 * k] == names[2 * k + 1]]
+    if not gone:
+        return template, names
+    lines = template.split("\n\t", count)
+    kept = [k for k in range(count) if k not in gone]
+    shorter = "\n\t".join([*(lines[k] for k in kept), lines[count]])
+    ties[shorter] = len(kept)
+    return shorter, (*(name for k in kept for name in names[2 * k:2 * k + 2]), *names[2 * count:])

@@ -67,7 +67,7 @@ def _part(body: Body, vector: Vector, k: int) -> Operand:
 
 def _high_half(body: Body, word: str) -> str:
     key = "high half", word
-    known = body.known(key, here=False)
+    known: str | None = body.known(key, here=False)
     if known is None:
         known = body.fresh("%rs")
         body.statement((known,), _HIGH_HALF, (known, word), MOVABLE, (word,))
@@ -110,8 +110,8 @@ def _word(body: Body, vector: Vector) -> Operand:
         whole = sum((p & (1 << bits) - 1) << bits * k for k, p in enumerate(parts))
         return signed(whole, bits * vector.lanes)
     if bits == 16 and vector.lanes == 2:
-        halves = [half_of(body, p) if type(p) is str else None for p in parts]
-        if None in halves:
+        halves = [found for p in parts if type(p) is str and (found := half_of(body, p)) is not None]
+        if len(halves) < len(parts):
             return _of_halves(body, parts)
         return _picked(body, [(word, 2 * k + j) for word, k in halves for j in (0, 1)])
     if bits == 8 and vector.lanes == 4:
@@ -148,7 +148,7 @@ def _picked(body: Body, parts: Sequence[tuple[Operand, int]]) -> Operand:
 def _of_halves(body: Body, parts: Sequence[Operand]) -> str:
     low, high = (body.register(p, "%rs") for p in parts)
     key = "halves", low, high
-    known = body.known(key, here=False)
+    known: str | None = body.known(key, here=False)
     if known is None:
         known = body.fresh("%r")
         body.statement((known,), "mov.b32 \t%s, {%s, %s};", (known, low, high), MOVABLE, (low, high))

@@ -20,7 +20,7 @@ def lines_of(body: Body, flow: Flow, places: Sequence[str]) -> list[str]:
     alive = _alive(body, flow)
     if len(flow.blocks) > 1:
         sink(flow.blocks, alive)
-        join(flow.blocks, alive)
+    join(flow.blocks, alive)
     lines: list[str] = []
     order = flow.order()
     edges = _Edges(body, flow, alive, lines)
@@ -48,9 +48,9 @@ def _alive(body: Body, flow: Flow) -> set[Operand]:
         if register in alive:
             continue
         alive.add(register)
-        record = makers.get(register)
-        if record is not None:
-            pending.extend(record[-1])
+        made = makers.get(register)
+        if made is not None:
+            pending.extend(made[-1])
     return alive
 
 
