@@ -281,7 +281,7 @@ class NvidiaTarget(Target):
     def _products(self, text: str, assembler: Assembler, name: str,
                   meanwhile: Callable[[], object] | None) -> list[bytes]:
         """The PTX, and, where there is an assembler, the cubin, what was said of it, and by whom."""
-        ptx = self._own_ptx(text)
+        ptx = self.own_ptx(text)
         if ptx is None:
             output = ASSEMBLY if self.assembler is None else CUBIN
             request = Request(text, self.machine, output, *self.LEVELS, assembler)
@@ -293,8 +293,8 @@ class NvidiaTarget(Target):
             meanwhile()
         return [ptx.encode()]
 
-    def _own_ptx(self, text: str) -> str | None:
-        """PTX written without LLVM; None where only LLVM knows how."""
+    def own_ptx(self, text: str) -> str | None:
+        """PTX of LLVM text, written without LLVM; None where only LLVM knows how."""
         with NO_FORK:
             from tilewright.targets.nvidia.translate.body import UntranslatableError
             from tilewright.targets.nvidia.translate.module import translated

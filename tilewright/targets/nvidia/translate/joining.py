@@ -18,7 +18,7 @@ from tilewright.targets.nvidia.translate.statements import ties, without_own_mov
 
 
 def join(blocks: list[Block], alive: set[Operand]) -> None:
-    """See above.  An operand that a statement of assembly begins a result as is that result, if nobody reads it later."""
+    """See above.  What a statement of assembly begins a result as is that result, if nobody reads it later."""
     _rename(blocks, _tied(blocks, alive))
     names: dict[Operand, Operand] = {}
     for head in blocks:
@@ -32,7 +32,7 @@ def join(blocks: list[Block], alive: set[Operand]) -> None:
 def _rename(blocks: list[Block], names: Mapping[Any, Any]) -> None:
     if names:
         for block in blocks:
-            block.code = [_renamed(record, names) for record in block.code]
+            block.code = [_renamed(record, names) if _has(record, names) else record for record in block.code]
             block.condition = names.get(block.condition, block.condition)
             for phi in block.phis:
                 phi.operands = {number: names.get(operand, operand) for number, operand in phi.operands.items()}
@@ -147,6 +147,12 @@ def _may_be_one(record: Record, result: Operand, operand: Operand) -> bool:
     names = record[2]
     return operand not in names[moves:] and any(
         names[k] == result and names[k + 1] == operand for k in range(0, moves, 2))
+
+
+def _has(record: Record, names: Mapping[Any, Any]) -> bool:
+    """Whether a record reads or sets a register that gets another name."""
+    made = record[0] if len(record) == 5 else record[:1]
+    return len(record) > 1 and not (names.keys().isdisjoint(record[-1]) and names.keys().isdisjoint(made))
 
 
 def _renamed(record: Record, names: Mapping[Any, Any]) -> Record:

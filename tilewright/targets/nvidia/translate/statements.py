@@ -22,7 +22,8 @@ _LOADS = re.compile(r"\bld[.m]")
 _LETTERS = {"b": "%p", "h": "%rs", "r": "%r", "f": "%r", "l": "%rd", "d": "%rd"}
 
 
-# How many moves a template begins with, of operands to the results that they begin as; their names come first, in pairs.
+# How many moves a template begins with, of operands to the results that they begin as; their names come first, in
+# pairs.
 ties: dict[str, int] = {}
 
 
