@@ -48,7 +48,7 @@ class _Accumulator(Rewriter):
         return None
 
     def _from_zero(self, value: Value) -> list[Op]:
-        """The products, the last first, of which `value` is the sum; none if it is more than that, or has other uses."""
+        """The products, the last first, of which `value` is the sum; none if it is more, or has other uses."""
         found: list[Op] = []
         while value not in self._zeros:
             product = self._products[-1].get(value)
