@@ -400,6 +400,19 @@ def test_an_operand_that_loops_do_not_change_is_stored_once(stages, seed):
 
 
 @pytest.mark.skipif(find_assembler() is None, reason="needs ptxas or nvJitLink")
+@pytest.mark.parametrize("tiles, options, is_chosen", [
+    ((128, 128, 64), {"maxnreg": 64}, False), ((64, 64, 64), {"maxnreg": 64}, False),
+    ((64, 64, 64), {"maxnreg": 96}, True),
+    ((128, 128, 64), {"maxnreg": 168}, False), ((128, 128, 64), {"maxnreg": 176}, True),
+    ((256, 256, 64), {"num_warps": 32}, False), ((128, 256, 64), {"num_warps": 16}, True)])
+def test_registers_suffice_or_it_is_not_chosen(tiles, options, is_chosen):
+    a, b, c = np.zeros((512, 512), np.float16), np.zeros((512, 512), np.float16), np.zeros((512, 512), np.float32)
+    constants = {"BM": tiles[0], "BN": tiles[1], "BK": tiles[2], "A_TURNED": False, "B_TURNED": False, **options}
+    code = launch_code(matmul, (a, b, c, 512, 512, 512), constants, NvidiaTarget(90))
+    assert ("wgmma." in code.texts["ptx"]) == is_chosen and code.metadata["advisories"] == []
+
+
+@pytest.mark.skipif(find_assembler() is None, reason="needs ptxas or nvJitLink")
 @pytest.mark.parametrize("tiles, warps, stages", [((64, 64, 32), 4, 3), ((128, 128, 64), 4, 3), ((128, 128, 64), 4, 4),
                                                   ((128, 256, 64), 8, 3), ((256, 128, 64), 8, 4), ((64, 64, 64), 8, 2)])
 def test_no_advisories_and_no_spills(tiles, warps, stages):
