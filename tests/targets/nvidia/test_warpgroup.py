@@ -263,6 +263,29 @@ def test_chained_products_keep_their_rows_in_registers(M, warps, stages):
     assert taken.count("{") == (N // 16 * M // (16 * warps) if M >= 16 * warps else 0) and taken.count("")
 
 
+@triton.jit
+def powers(x, w, out, count, N: tl.constexpr):
+    i = tl.arange(0, N)
+    at = i[:, None] * N + i[None, :]
+    matrix, value = tl.load(w + at), tl.load(x + at).to(tl.float32)
+    for _ in range(count):
+        value = tl.dot(value.to(tl.float16), matrix)
+    tl.store(out + at, value)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_rows_in_registers_by_a_matrix_that_is_held(seed):
+    N = 64
+    x, w, out = numbers((N, N), 0), numbers((N, N), 1) / np.float16(8), np.zeros((N, N), np.float32)
+    code = ptx_machine.run(powers, (1,), (x, w, out, 3), {"N": N}, seed=seed)
+    want = wide(x)
+    for _ in range(3):
+        want = want.astype(np.float16).astype(np.float64) @ wide(w)
+    np.testing.assert_allclose(out, want, rtol=0, atol=2e-3 * np.abs(want).max())
+    names = re.findall(r"\b(shared_store|proxy_fence|dot|for)\b", code.texts["laid-out"])
+    assert names.index("shared_store") < names.index("proxy_fence") < names.index("dot")
+
+
 # --- faults: the machine finds what this code takes care of
 
 
