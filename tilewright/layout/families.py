@@ -8,6 +8,7 @@ Tests: tests/layout/test_families.py.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from tilewright.layout.linear import DISTRIBUTED, LANE, REGISTER, WARP, Layout, log2, pack, padded_shape
 
@@ -21,7 +22,12 @@ def deal(shape: Sequence[int], parts: Iterable[Part], order: Sequence[int]) -> L
     A bit past the end of its dim replicates: a zero basis, dropped for registers.  What no part took becomes
     registers, dims in `order`, so a tile larger than the parts' span repeats it in registers.
     """
-    shape = padded_shape(shape)
+    return _dealt(padded_shape(shape), tuple(parts), tuple(order))
+
+
+@lru_cache(1024)
+def _dealt(shape: tuple[int, ...], parts: tuple[Part, ...], order: tuple[int, ...]) -> Layout:
+    """The same; a compilation asks for few layouts, some of them a hundred times."""
     taken = [0] * len(shape)
     bases: dict[str, list[int]] = {name: [] for name in DISTRIBUTED}
 

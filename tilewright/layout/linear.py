@@ -94,7 +94,7 @@ class Layout:
             raise ValueError(f"a layout has at most {len(DIM_LETTERS)} dims, not {len(self.shape)}")
         top = 1 << self.bits
         for name, bases in self.inputs:
-            if any(not 0 <= b < top for b in bases):
+            if bases and not 0 <= min(bases) <= max(bases) < top:
                 raise ValueError(f"{name}: a basis of {bases} lies outside a tile of shape {self.shape}")
         if len({name for name, _ in self.inputs}) != len(self.inputs):
             raise ValueError(f"an input is named twice in {[name for name, _ in self.inputs]}")
@@ -118,6 +118,11 @@ class Layout:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Layout, (self.shape, self.inputs)        # without the kept hash: those of strings differ by process
+
+    @computed
+    def _made(self) -> dict[str | int, Layout]:
+        """What was made of this layout: inverses by name, coordinates by dim."""
+        return {}
 
     # ---- reading
 
@@ -190,6 +195,10 @@ class Layout:
     def __str__(self) -> str:
         """IR text, e.g. `#linear(16x8, register b0 a3, lane b1 b2 a0 a1 a2, warp)`: `a3` is bit 3 of dim 0's
         coordinate, `+` joins the bits of a basis, `0` is a bit that replicates.  `text.parse` reads it."""
+        return self._text
+
+    @computed
+    def _text(self) -> str:
         sizes = "x".join(map(str, self.shape)) or "scalar"
         rows = (" ".join([name, *map(self._basis_text, bases)]) for name, bases in self.inputs)
         return f"#linear({', '.join([sizes, *rows])})"
@@ -225,7 +234,10 @@ class Layout:
 
     def coordinate(self, dim: int) -> Layout:
         """The same inputs, to the coordinate along one dim."""
-        return self.relabel((self.shape[dim],), lambda c: (c[dim],))
+        known = self._made.get(dim)
+        if known is None:
+            known = self._made[dim] = self.relabel((self.shape[dim],), lambda c: (c[dim],))
+        return known
 
     def padding(self, logical: Sequence[int]) -> tuple[Bound, ...]:
         """The bounds that tell elements of a tile of shape `logical` from padding; none if no side is padded."""
@@ -260,6 +272,12 @@ class Layout:
         So it is a right inverse of every layout that reaches the whole tile: `x.compose(x.inverse())` is the identity.
         Its shape is the inputs' sizes, the last input first.  ValueError if some element has no place.
         """
+        known = self._made.get(name)
+        if known is None:
+            known = self._made[name] = self._inverse(name)
+        return known
+
+    def _inverse(self, name: str) -> Layout:
         span, place = f2.independent(self.columns)
         if len(span) != self.bits:
             raise ValueError(f"{self} does not reach every element, so it has no inverse")

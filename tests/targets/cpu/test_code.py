@@ -1,5 +1,7 @@
 """The hoisting writer: invariants stand outside, equal instructions are shared, branches are barriers."""
 
+import pytest
+
 from tilewright.targets.cpu.code import Code
 from tilewright.targets.llvm.isa import Isa
 from tilewright.targets.llvm.text import ModuleWriter
@@ -103,6 +105,31 @@ def test_mixed_lines_keep_what_they_need_before_them():
         assert all(v in names[:k] for v in line.split(" = ")[1].replace(",", " ").split() if v.startswith("%v"))
     operations = [line for line in lines if "mul" in line]
     assert len(operations) == 24 and operations[0].split(" = ")[0] not in operations[1]
+
+
+@pytest.mark.parametrize("lengths", [(12, 12, 12), (30, 12, 20), (12, 30, 11)])
+def test_mixed_parts_write_in_their_order(lengths):
+    """Each kind of write by itself, also where the parts differ in length: addresses of one may be those of another."""
+    c = code()
+    x, n = c.params
+
+    def part(k):
+        value = n
+        for _ in range(lengths[k]):
+            value = c.here(I64, f"mul i64 {value}, {n}")
+        for kind in (100, 200):
+            c.store(constant(I64, kind + k), x, 8)
+            for _ in range(lengths[-k]):
+                value = c.here(I64, f"add i64 {value}, {n}")
+        c.store(value, c.gep(x, k, I64), 8)
+
+    c.interleaved([lambda k=k: part(k) for k in range(3)])
+    lines = c.text().splitlines()
+    stores = [line.split()[2].rstrip(",") for line in lines if " store i64 " in line]
+    assert [s for s in stores if s[0] == "1"] == ["100", "101", "102"]
+    assert [s for s in stores if s[0] == "2"] == ["200", "201", "202"]
+    first = next(k for k, line in enumerate(lines) if " mul " in line)
+    assert lines[first].split()[0] not in lines[first + 1].split(" = ")[1], "mixed"
 
 
 def test_parts_with_branches_or_of_a_few_lines_stay_as_they_are():

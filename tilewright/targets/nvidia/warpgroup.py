@@ -82,11 +82,12 @@ def _multiply(kernel: Kernel, op: Op, product: Wgmma, wait: bool) -> None:
     sums = [convert.widen(code, v, element) if wide else v for v in kernel.registers(op.operands[2])]
     fresh = all(v.is_constant and float_value(v) == 0.0 for v in sums)
     statement = Statement(code, sums, fresh)
-    places = {index: r for r, index in enumerate(product.accumulator.held)}
+    layout = product.accumulator
+    places = {index: r for r, index in enumerate(layout.held)}
     statement.fence()
     for row in range(0, product.rows, ROWS * product.groups[0]):
         for column in range(0, product.columns, product.width * product.groups[1]):
-            own = [places[pack(product.accumulator.shape, (row + r, column + c + i))]
+            own = [places[pack(layout.shape, (row + r, column + c + i))]
                    for c in range(0, product.width, 8) for r in (0, 8) for i in range(2)]
             for k in range(0, product.depth, product.step):
                 a = left.at(statement, row, k) if isinstance(left, _Described) else statement.vector(

@@ -242,7 +242,8 @@ class Code(FunctionWriter):
         if len(outputs) == 1:
             return [self.emit(outputs[0], call)]
         both = self.emit(result_type(outputs), call)
-        return [self.emit(t, f"extractvalue {both}, {k}") for k, t in enumerate(outputs)]
+        piece = f"extractvalue {both}, "
+        return [self.emit(t, f"{piece}{k}") for k, t in enumerate(outputs)]
 
     def barrier(self) -> None:
         """All threads of the program meet here."""

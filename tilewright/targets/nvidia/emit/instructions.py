@@ -18,7 +18,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One row; exactly one of `intrinsic` and `text` is given."""
+    """One row; exactly one of `intrinsic` and `text` is given.  `early`: the result is written before all operands are
+    read."""
 
     name: str
     opcode: str
@@ -27,6 +28,7 @@ class Instruction:
     text: str | None = None
     pure: bool = False
     convergent: bool = False
+    early: bool = False
 
 
 _ROWS = (
@@ -106,8 +108,8 @@ _ROWS = (
         "{{ .reg .b32 n, f; fma.rn.sat.f32 n, {0}, {scale}, {half}; fma.rm.f32 n, n, {steps}, {counter}; "
         "sub.rn.f32 f, {origin}, n; shl.b32 n, n, 23; add.rn.f32 f, {0}, f; "
         "ex2.approx.ftz.f32 f, f; mul.rn.f32 {out}, f, n; }}")),
-    Instruction("scaled", "mul", "9.7.3.5 mul", pure=True, text=(
-        "{{ .reg .b32 q; mul.rn.f32 q, {0}, {1}; @{2} mul.rn.f32 q, q, {3}; mov.b32 {out}, q; }}")),
+    Instruction("scaled", "mul", "9.7.3.5 mul", pure=True, early=True,
+                text="mul.rn.f32 {out}, {0}, {1}; @{2} mul.rn.f32 {out}, {out}, {3};"),
     *(Instruction(name, "max" if name.startswith("max") else "min", "9.7.3.12 max", pure=True,
                   text=f"{name.removesuffix('_f').replace('_nan', '.NaN')}.f32 {{out}}, {{0}}, {{1}};")
       for name in ("max_f", "min_f", "max_nan_f", "min_nan_f")),

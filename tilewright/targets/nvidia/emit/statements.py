@@ -60,6 +60,7 @@ def statement_of(row: Instruction, outputs: Sequence[Type], inputs: Sequence[Typ
         constraints += map(str, range(initial))
     else:       # which are set before the operands are read
         text = NEW_LINE.join((*(line.format(o) for line, o in zip(initial, out, strict=True)), text))
+    if row.early or not isinstance(initial, int):
         constraints[:len(out)] = [f"=&{c[1:]}" for c in constraints[:len(out)]]
     return assembly(text, constraints, outputs, row.pure, row.convergent)
 
