@@ -286,6 +286,29 @@ def test_rows_in_registers_by_a_matrix_that_is_held(seed):
     assert names.index("shared_store") < names.index("proxy_fence") < names.index("dot")
 
 
+@triton.jit
+def eight_matrices(x, w, out, count, M: tl.constexpr, N: tl.constexpr):
+    m, n = tl.arange(0, M), tl.arange(0, N)
+    at = n[:, None] * N + n[None, :]
+    size: tl.constexpr = N * N
+    w0, w1 = tl.load(w + at), tl.load(w + size + at)
+    w2, w3 = tl.load(w + 2 * size + at), tl.load(w + 3 * size + at)
+    w4, w5 = tl.load(w + 4 * size + at), tl.load(w + 5 * size + at)
+    w6, w7 = tl.load(w + 6 * size + at), tl.load(w + 7 * size + at)
+    for k in range(count):
+        v = tl.load(x + (k * M + m)[:, None] * N + n[None, :])
+        a = tl.dot(tl.dot(tl.dot(tl.dot(v, w0).to(tl.float16), w1).to(tl.float16), w2).to(tl.float16), w3)
+        b = tl.dot(tl.dot(tl.dot(tl.dot(v, w4).to(tl.float16), w5).to(tl.float16), w6).to(tl.float16), w7)
+        tl.store(out + (k * M + m)[:, None] * N + n[None, :], a + b)
+
+
+@pytest.mark.parametrize("N, is_held", [(64, True), (128, False)])
+def test_what_does_not_fit_is_not_held(N, is_held):
+    x, w, out = np.zeros((256, N), np.float16), np.zeros((8 * N, N), np.float16), np.zeros((256, N), np.float32)
+    code = launch_code(eight_matrices, (x, w, out, 2), {"M": 64, "N": N, "num_warps": 8}, ptx_machine.TARGET)
+    assert ("shared_store" in code.texts["laid-out"]) == is_held and code.metadata["shared"] <= 227 << 10
+
+
 # --- faults: the machine finds what this code takes care of
 
 

@@ -172,13 +172,20 @@ class NvidiaTarget(Target):
         laid_out = lay_out(module, options.num_warps, limited)
         if may_persist and options.maxnreg is None:
             laid_out = persist(laid_out, options.num_warps)
-        laid_out = hold(laid_out, options.num_warps, limited)
+        held = hold(laid_out, options.num_warps, limited)
         found: dict[int, Module] = {}
 
         def needs(stages: int) -> Iterator[int]:
-            staged = pipeline(laid_out, options.num_stages, options.num_warps, limited, stages)
-            yield buffer_bytes_of(staged)
-            found[stages] = order(copy_boxes(staged))
+            def staged(given: Module) -> Module:
+                return pipeline(given, options.num_stages, options.num_warps, limited, stages)
+
+            if held is not laid_out and buffer_bytes_of(staged(held)) <= limited.shared_bytes:
+                found[stages] = order(copy_boxes(staged(held)))
+                if (total := shared_bytes(found[stages])) <= limited.shared_bytes:
+                    yield from (total, total)
+                    return
+            yield buffer_bytes_of(staged(laid_out))
+            found[stages] = order(copy_boxes(staged(laid_out)))
             yield shared_bytes(found[stages])
 
         wanted = most_stages(laid_out, options.num_stages)
