@@ -46,13 +46,12 @@ from tilewright.targets.nvidia.passes.chains import loads_above
 from tilewright.targets.nvidia.passes.coalesce import element_bytes, order_of, vector_length
 from tilewright.targets.nvidia.passes.staging import Buffer, buffer_for, contiguous_dim
 from tilewright.targets.nvidia.pressure import most_registers
-from tilewright.targets.nvidia.wgmma import ALIGNMENT, is_shared
+from tilewright.targets.nvidia.wgmma import ALIGNMENT, BESIDE, is_shared
 
 MOST_STAGES = 8
 _CHANGES = Effect.WRITES | Effect.ORDERS    # what no load moves across
 _LEAST_BYTES = 4        # of a cp.async (PTX ISA 9.7.9.25.3.1)
 _GROWING = frozenset({"expand_dims", "broadcast"})
-_BESIDE_SUMS = 48       # registers of a thread for addresses, in a loop over products of warpgroups
 
 
 def pipeline(module: Module, num_stages: int, num_warps: int, capability: Capability,
@@ -246,7 +245,7 @@ class _Pipeliner:
 
     def _is_alone(self, dot: Op, buffer_bytes: int) -> bool:
         """Whether an SM has room for one program only, so that no other's products run while it waits."""
-        registers = layout_of(dot.result).size(REGISTER) + _BESIDE_SUMS
+        registers = layout_of(dot.result).size(REGISTER) + BESIDE
         return 2 * buffer_bytes > self._capability.shared_bytes or registers > most_registers(self._warps, 2)
 
     def _is_arithmetic(self, load: Op, body: Block) -> bool:
