@@ -118,7 +118,7 @@ def table() -> dict[str, Fit]:
     erf_rest = by_series(lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1, 2 / mp.sqrt(mp.pi) - 1)
     tanh_rest = by_series(odd(mp.tanh, 1), -mp.mpf(1) / 3)
     for form, e, e2, lg, s, c, k, th, lt, top in (
-            ("f32", 4, 4, 8, 2, 2, 6, 4, 7, mp.mpf("3.94")), ("f64", 9, 9, 0, 5, 5, 12, 10, 18, mp.mpf("5.94"))):
+            ("f32", 4, 4, 8, 2, 2, 6, 4, 0, mp.mpf("3.94")), ("f64", 9, 9, 0, 5, 5, 12, 10, 18, mp.mpf("5.94"))):
         fits[f"tanh_{form}"] = Fit(tanh_rest, lambda z: z, mp.mpf(0), mp.mpf("0.5625") ** 2, th, form)
         fits[f"exp_{form}"] = Fit(exp_rest, lambda r: r**2, -HALF_LN2, HALF_LN2, e, form)
         fits[f"exp2_{form}"] = Fit(exp2_rest, lambda r: r**2, -HALF, HALF, e2, form)
@@ -127,8 +127,12 @@ def table() -> dict[str, Fit]:
         fits[f"sin_{form}"] = Fit(sin_rest, lambda z: z, mp.mpf(0), QUARTER_PI_2, s, form)
         fits[f"cos_{form}"] = Fit(cos_rest, lambda z: z**2, mp.mpf(0), QUARTER_PI_2, c, form)
         fits[f"erf_{form}"] = Fit(erf_rest, lambda z: mp.mpf(1), mp.mpf(0), mp.mpf(1), k, form)
-        fits[f"log_erfc_{form}"] = Fit(lambda u: mp.log(mp.erfc(1 + u)), lambda u: mp.erfc(1 + u), mp.mpf(0),
-                                         top - 1, lt, form)
+        if lt:
+            fits[f"log_erfc_{form}"] = Fit(lambda u: mp.log(mp.erfc(1 + u)), lambda u: mp.erfc(1 + u), mp.mpf(0),
+                                           top - 1, lt, form)
+    fits["log2_erfc_f32"] = Fit(lambda u: mp.log(mp.erfc(1 + u), 2), lambda u: mp.erfc(1 + u), mp.mpf(0),
+                                mp.mpf("2.94"), 6, "f32")
+    fits["exp2_short_f32"] = Fit(by_series(lambda r: (mp.power(2, r) - 1) / r, LN2), lambda r: r, -HALF, HALF, 4, "f32")
     width = mp.mpf("1.001") / 32            # half of a sixteenth, and what rounding adds
     fits["exp_parts_f32"] = Fit(exp_rest, lambda r: r**2, -width * LN2, width * LN2, 1, "f32")
     fits["exp2_parts_f32"] = Fit(by_series(lambda r: (mp.power(2, r) - 1) / r, LN2), lambda r: r, -width, width, 2,

@@ -67,7 +67,7 @@ MUTANTS = (
     code("nv-group-fence", NVIDIA + "warpgroup", "_through_scratch", "fence(kernel, everywhere=False)", "pass"),
     code("nv-group-wait", NVIDIA + "warpgroup", "_multiply", "statement.wait(0)", "pass"),
     code("nv-group-part", NVIDIA + "warpgroup", "_at", "placed.offset(product.width, 0)", "0"),
-    code("nv-group-stride", NVIDIA + "wgmma", "Placed.descriptor", "rows * self.width", "2 * rows * self.width"),
+    code("nv-group-place", NVIDIA + "wgmma", "Placed.offset", "(k, at) if self.which else (at, k)", "(at, k)"),
     code("nv-group-depth", NVIDIA + "wgmma", "choose", "depth & depth - 1", "False"),
     code("nv-held-fence", PASSES + "held", "_stored", '[make_op("proxy_fence", (), {"everywhere": False}, loc=loc), '
          'make_op("barrier", (), loc=loc)]', "[]"),

@@ -1,5 +1,7 @@
 """The hoisting writer: invariants stand outside, equal instructions are shared, branches are barriers."""
 
+import pytest
+
 from tilewright.targets.cpu.code import Code
 from tilewright.targets.llvm.isa import Isa
 from tilewright.targets.llvm.text import ModuleWriter
@@ -105,6 +107,31 @@ def test_mixed_lines_keep_what_they_need_before_them():
     assert len(operations) == 24 and operations[0].split(" = ")[0] not in operations[1]
 
 
+@pytest.mark.parametrize("lengths", [(12, 12, 12), (30, 12, 20), (12, 30, 11)])
+def test_mixed_parts_write_in_their_order(lengths):
+    """Each kind of write by itself, also where the parts differ in length: addresses of one may be those of another."""
+    c = code()
+    x, n = c.params
+
+    def part(k):
+        value = n
+        for _ in range(lengths[k]):
+            value = c.here(I64, f"mul i64 {value}, {n}")
+        for kind in (100, 200):
+            c.store(constant(I64, kind + k), x, 8)
+            for _ in range(lengths[-k]):
+                value = c.here(I64, f"add i64 {value}, {n}")
+        c.store(value, c.gep(x, k, I64), 8)
+
+    c.interleaved([lambda k=k: part(k) for k in range(3)])
+    lines = c.text().splitlines()
+    stores = [line.split()[2].rstrip(",") for line in lines if " store i64 " in line]
+    assert [s for s in stores if s[0] == "1"] == ["100", "101", "102"]
+    assert [s for s in stores if s[0] == "2"] == ["200", "201", "202"]
+    first = next(k for k, line in enumerate(lines) if " mul " in line)
+    assert lines[first].split()[0] not in lines[first + 1].split(" = ")[1], "mixed"
+
+
 def test_parts_with_branches_or_of_a_few_lines_stay_as_they_are():
     c = code()
     x, n = c.params
@@ -120,3 +147,47 @@ def test_parts_with_branches_or_of_a_few_lines_stay_as_they_are():
     c.interleaved([lambda: part(30), lambda: part(30)])
     stores = [k for k, line in enumerate(c.text().splitlines()) if "store" in line]
     assert [b - a for a, b in zip(stores, stores[1:])][0] == 4 and stores[3] - stores[2] > 30
+
+
+@pytest.mark.parametrize("isa,mixed", [(Isa(), True), (Isa(avx512=True), False)])
+@pytest.mark.parametrize("extra", ["prefetch", "address"])
+def test_parts_that_differ_in_length_are_mixed_on_narrow_machines(isa, mixed, extra):
+    """Every second one asks for a line, or only the first one computes an address."""
+    c = Code(ModuleWriter(isa), "k", [("x", PTR), ("n", I64)])
+    x, n = c.params
+
+    def part(k):
+        value = c.here(I64, f"load i64, {x}, align 8")
+        if k % 2 == 0:
+            where = c.here(PTR, f"getelementptr i64, {x}, i64 {100 + k}")
+            if extra == "prefetch":
+                c.prefetch(where, 3)
+        for _ in range(12):
+            value = c.op("mul", value, n)
+        c.store(value, c.gep(x, k + 1, I64), 8)
+
+    c.interleaved([lambda: part(0), lambda: part(1)])
+    c.ret()
+    lines = [line.strip() for line in c.text().splitlines()]
+    stores = [k for k, line in enumerate(lines) if line.startswith("store")]
+    products = [k for k, line in enumerate(lines) if "= mul" in line]
+    assert len(products) == 24 and (stores[0] > products[18]) == mixed
+    names = [line.split(" = ")[0] for line in lines]
+    for k, line in enumerate(lines):
+        used = [v.rstrip(",") for v in line.split(" = ")[-1].split() if v.startswith("%v")]
+        assert all(v in names[:k] for v in used)
+
+
+def test_parts_that_write_more_often_than_others_stay_as_they_are():
+    c = code()
+    x, n = c.params
+
+    def part(count):
+        for k in range(12):
+            c.here(I64, f"load i64, {x}, align 8")
+        for k in range(count):
+            c.store(n, c.gep(x, k, I64), 8)
+
+    c.interleaved([lambda: part(1), lambda: part(2)])
+    lines = [line for line in c.text().splitlines() if "load" in line or "store" in line]
+    assert "store" in lines[12]

@@ -421,19 +421,26 @@ def _only_store(chunks: Sequence[Sequence[str]]) -> bool:
 
 
 def _mixed(chunks: Sequence[Sequence[str]]) -> list[str]:
-    """The lines of `chunks` in turns; a line waits for what it takes from an earlier chunk."""
+    """The lines of `chunks` in turns; a line waits for what it takes from an earlier chunk.
+
+    The n-th write of a chunk waits for the n-th of the chunk before: their addresses may meet.
+    """
     waiting = {found[1] for chunk in chunks for line in chunk if (found := _DEFINED.match(line))}
     lines: list[str] = []
-    done = [0] * len(chunks)
+    done, written = [0] * len(chunks), [0] * len(chunks)
     while any(n < len(chunk) for n, chunk in zip(done, chunks, strict=True)):
         for k, chunk in enumerate(chunks):
             if done[k] == len(chunk):
                 continue
             line = chunk[done[k]]
             found = _DEFINED.match(line)
+            is_write = not found and "@llvm.prefetch" not in line
+            if is_write and k and written[k] >= written[k - 1]:
+                continue
             if waiting.isdisjoint(_NAME.findall(line[found.end():] if found else line)):
                 lines.append(line)
                 done[k] += 1
+                written[k] += is_write
                 if found:
                     waiting.discard(found[1])
     return lines

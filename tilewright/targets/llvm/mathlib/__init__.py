@@ -15,12 +15,12 @@ from tilewright.targets.llvm.mathlib import exp_parts
 from tilewright.targets.llvm.mathlib.exponential import exp, exp2
 from tilewright.targets.llvm.mathlib.hyperbolic import acosh, asinh, atanh, cosh, sinh, tan
 from tilewright.targets.llvm.mathlib.inverse import acos, asin, atan, atan2
-from tilewright.targets.llvm.mathlib.logarithm import log, log2
-from tilewright.targets.llvm.mathlib.power import exp10, expm1, log1p, log10, pow
+from tilewright.targets.llvm.mathlib.logarithm import log, log1p_single, log2
+from tilewright.targets.llvm.mathlib.power import exp10, expm1, expm1_single, log1p, log10, pow
 from tilewright.targets.llvm.mathlib.roots import cbrt, ceil, floor, hypot, rsqrt, sqrt, truncate
 from tilewright.targets.llvm.mathlib.sigmoidal import erf, tanh
 from tilewright.targets.llvm.mathlib.trigonometric import cos, sin
-from tilewright.targets.llvm.mathlib.wide import through_double
+from tilewright.targets.llvm.mathlib.wide import by_width, through_double
 from tilewright.targets.llvm.text import FunctionWriter
 from tilewright.targets.llvm.types import Type, Value
 
@@ -32,7 +32,8 @@ FUNCTIONS: Mapping[str, Callable[[FunctionWriter, Value], Value]] = {
     "exp": exp, "exp2": exp2, "log": log, "log2": log2, "sin": sin, "cos": cos, "tanh": tanh, "erf": erf,
     "sqrt": sqrt, "sqrt_rn": sqrt, "rsqrt": rsqrt, "floor": floor, "ceil": ceil,
     **{function.__name__: through_double(function) for function in (
-        acos, acosh, asin, asinh, atan, atanh, cbrt, cosh, exp10, expm1, log1p, log10, sinh, tan)},
+        acos, acosh, asin, asinh, atan, atanh, cbrt, cosh, exp10, log10, sinh, tan)},
+    "expm1": by_width(expm1_single, expm1), "log1p": by_width(log1p_single, log1p),
 }
 BINARY: Mapping[str, Callable[[FunctionWriter, Value, Value], Value]] = {
     function.__name__: through_double(function) for function in (atan2, hypot, pow)}

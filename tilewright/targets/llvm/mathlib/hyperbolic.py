@@ -6,10 +6,10 @@ Bounds: sinh and cosh 3 ulp, the others 4.  Tests: test_mathlib.py.
 from __future__ import annotations
 
 from tilewright.targets.llvm.mathlib.exponential import exp
-from tilewright.targets.llvm.mathlib.kit import magnitude, number, with_sign_of
+from tilewright.targets.llvm.mathlib.kit import magnitude, number, same_if_zero, with_sign_of
 from tilewright.targets.llvm.mathlib.power import expm1, log1p
 from tilewright.targets.llvm.mathlib.trigonometric import cos, sin
-from tilewright.targets.llvm.mathlib.wide import log_pair, log_specials, same_if_zero
+from tilewright.targets.llvm.mathlib.wide import log_pair, log_specials
 from tilewright.targets.llvm.text import FunctionWriter
 from tilewright.targets.llvm.types import Value
 

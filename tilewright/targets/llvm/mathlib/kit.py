@@ -106,6 +106,11 @@ def limit_below(f: FunctionWriter, x: Value, low: float) -> Value:
     return f.select(f.fcmp("olt", x, limit), limit, x)
 
 
+def same_if_zero(f: FunctionWriter, x: Value, result: Value) -> Value:
+    """`result`, but x itself where that is +0 or -0."""
+    return f.select(f.fcmp("oeq", x, number(x, 0.0)), x, result)
+
+
 def two_sum(f: FunctionWriter, a: Value, b: Value) -> tuple[Value, Value]:
     """a + b rounded, and the rounding error exactly (Knuth, TAOCP 4.2.2)."""
     total = f.op("fadd", a, b)

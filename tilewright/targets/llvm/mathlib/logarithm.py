@@ -1,4 +1,5 @@
-"""log and log2: x = m * 2**e with m in [sqrt(1/2), sqrt(2)), then log(m) by a polynomial in m - 1, or atanh's series.
+"""log, log2, and log1p of f32: x = m * 2**e with m in [sqrt(1/2), sqrt(2)), then log(m) by a polynomial in m - 1, or
+atanh's series.
 
 Denormals are scaled up first.  The leading parts of e*ln(2) and m - 1 are added with their rounding error kept, so
 that the sum is within 1 ulp with and without FMA.  Exact: log(1), 0 (-inf), negative (NaN), inf, NaN.
@@ -8,7 +9,17 @@ Tests: test_mathlib.py.
 from __future__ import annotations
 
 from tilewright.targets.llvm.mathlib.exponential import LN2
-from tilewright.targets.llvm.mathlib.kit import BIAS, MANTISSA, fast_two_sum, is_single, leading, number, polynomial
+from tilewright.targets.llvm.mathlib.kit import (
+    BIAS,
+    MANTISSA,
+    fast_two_sum,
+    is_single,
+    leading,
+    number,
+    polynomial,
+    same_if_zero,
+    two_sum,
+)
 from tilewright.targets.llvm.text import FunctionWriter
 from tilewright.targets.llvm.types import Value, constant
 
@@ -73,6 +84,20 @@ def log(f: FunctionWriter, x: Value) -> Value:
     lead, error = fast_two_sum(f, f.op("fmul", e, number(x, high)), fraction)
     rest = f.op("fsub", f.fma(e, number(x, low), k), half_square)
     return _specials(f, x, f.op("fadd", lead, f.op("fadd", error, rest)))
+
+
+def log1p_single(f: FunctionWriter, x: Value) -> Value:
+    """log(1 + x) of f32.  Where 1 + x is its own mantissa, x is that less 1; else what 1 + x lost is added."""
+    high, low = LN2[x.type.element]
+    total, lost = two_sum(f, number(x, 1.0), x)
+    e, fraction = decompose(f, total)
+    is_near = f.fcmp("oeq", e, number(x, 0.0))
+    fraction = f.select(is_near, x, fraction)
+    correction = f.select(is_near, number(x, 0.0), f.op("fdiv", lost, total))
+    half_square, k = _log1p_rest(f, fraction)
+    lead, error = fast_two_sum(f, f.op("fmul", e, number(x, high)), fraction)
+    rest = f.op("fadd", f.op("fsub", f.fma(e, number(x, low), k), half_square), correction)
+    return same_if_zero(f, x, _specials(f, total, f.op("fadd", lead, f.op("fadd", error, rest))))
 
 
 def log2(f: FunctionWriter, x: Value) -> Value:

@@ -1,4 +1,4 @@
-"""pow, exp10, expm1, log1p, log10: computed in f64.
+"""pow, exp10, log10, and expm1 and log1p of f64: computed in f64; expm1 of f32.
 
 pow takes the logarithm as a pair of numbers, so that the product with y has as many digits as the result needs.
 Bounds: pow 4 ulp, the others 2; special values as in C11 F.10.  Tests: test_mathlib.py.
@@ -14,6 +14,7 @@ from tilewright.targets.llvm.mathlib.kit import (
     nearest,
     number,
     power_of_two,
+    same_if_zero,
     scale,
 )
 from tilewright.targets.llvm.mathlib.roots import truncate
@@ -22,7 +23,6 @@ from tilewright.targets.llvm.mathlib.wide import (
     log_specials,
     log_sum,
     pair_of,
-    same_if_zero,
     times,
     two_product,
 )
@@ -61,6 +61,16 @@ def expm1(f: FunctionWriter, x: Value) -> Value:
     result = f.fma(power, expm1_reduced(f, r), f.op("fsub", power, one))
     result = f.select(f.fcmp("ogt", x, number(x, 40.0)), exp(f, x), result)
     return same_if_zero(f, x, result)
+
+
+def expm1_single(f: FunctionWriter, x: Value) -> Value:
+    """e**x - 1 of f32: twice (2**n/2 * (e**r - 1) + (2**n - 1) / 2), since 2**128 is no number; x itself where the rest
+    is less than half of its last digit."""
+    n, r = reduce(f, limit_below(f, limit_above(f, x, 89.0), -20.0))
+    power = power_of_two(f, f.op("sub", n, constant(n.type, 1)), x.type)
+    half = f.fma(power, expm1_reduced(f, r), f.op("fsub", power, number(x, 0.5)))
+    is_small = f.fcmp("olt", magnitude(f, x), number(x, 2.0**-25))
+    return f.select(is_small, x, f.op("fadd", half, half))
 
 
 def _exp_of_pair(f: FunctionWriter, high: Value, low: Value) -> Value:

@@ -1,7 +1,7 @@
 """tanh and erf: odd functions that saturate at 1.
 
 Both are polynomials near 0.  Further out tanh(a) = 1 - 2 / (e**(2a) + 1), and erf(a) = 1 - e**L(a) with
-L = log(erfc), whose error counts only as far as erfc is large.
+L = log(erfc), whose error counts only as far as erfc is large; of f32 1 - 2**L, with the logarithm to base 2.
 Bounds: 2 ulp; +-0, inf, NaN and denormals exact.  Tests: test_mathlib.py.
 """
 
@@ -13,6 +13,7 @@ from tilewright.targets.llvm.mathlib.kit import (
     is_single,
     limit_above,
     magnitude,
+    nearest_exponent,
     number,
     polynomial,
     with_sign_of,
@@ -44,16 +45,22 @@ _ERF_F64 = (
     -1.6372371891698225e-07, 1.4798357234369911e-08, -1.1876555591839105e-09, 6.762801638832501e-11,
 )
 # log(erfc(1 + u)) for 0 <= u <= top.  tools/fit_math.py, 2026-11-30; lowest power first.
-_LOG_ERFC_F32 = (
-    -1.8496055603027344, -2.638965606689453, -0.8431263566017151, -0.04148352891206741, 0.00988664012402296,
-    -0.0018503805622458458, 0.00021054671378806233, -6.967240551603027e-06,
-)
 _LOG_ERFC_F64 = (
     -1.8496055099332482, -2.6389675142347904, -0.8431072563586065, -0.04156109804288649, 0.010033825383671984,
     -0.0019779026176306607, 0.00023732265985192548, 2.6277427411791824e-05, -2.7158301874580986e-05,
     9.607819924961844e-06, -2.058696782885556e-06, 1.4207121071958448e-07, 9.799940255998607e-08,
     -5.2227478787425064e-08, 1.4969819247740864e-08, -2.876829244860025e-09, 3.701346232192664e-10,
     -2.8983418181934064e-11, 1.0459032058107102e-12,
+)
+
+# log2(erfc(1 + u)) for 0 <= u <= top, and (2**r - 1)/r on |r| <= 1/2, which is good enough for what is taken from 1.
+# tools/fit_math.py, 2026-12-01; lowest power first.
+_LOG2_ERFC_F32 = (
+    -2.668416738510132, -3.807223320007324, -1.2163708209991455, -0.05984700843691826, 0.014232693240046501,
+    -0.0026109623722732067, 0.0002622332249302417,
+)
+_EXP2_SHORT_F32 = (
+    0.6931471824645996, 0.2402222752571106, 0.05550358071923256, 0.009672201238572598, 0.0013391644461080432,
 )
 
 
@@ -74,6 +81,19 @@ def erf(f: FunctionWriter, x: Value) -> Value:
     z = f.op("fmul", a, a)
     near = f.fma(a, polynomial(f, z, _ERF_F32 if is_single(x) else _ERF_F64), a)
     u = limit_above(f, f.op("fsub", a, number(x, 1.0)), _ERF_TOP[x.type.element])
-    logarithm = polynomial(f, u, _LOG_ERFC_F32 if is_single(x) else _LOG_ERFC_F64)
-    far = f.op("fsub", number(x, 1.0), exp_moderate(f, logarithm))
+    if is_single(x):
+        far = _one_minus_exp2(f, polynomial(f, u, _LOG2_ERFC_F32))
+    else:
+        far = f.op("fsub", number(x, 1.0), exp_moderate(f, polynomial(f, u, _LOG_ERFC_F64)))
     return with_sign_of(f, f.select(f.fcmp("olt", a, number(x, 1.0)), near, far), x)
+
+
+def _one_minus_exp2(f: FunctionWriter, y: Value) -> Value:
+    """1 - 2**y for y from -30 to -2, to an ulp: a sixth of the power's error counts.  (Fewer products than by `exp`:
+    the argument is reduced in one subtraction.  GELU 1.15 times as fast on AVX2; Zen 3, 2026-12-01.)
+    """
+    one = number(y, 1.0)
+    whole, exponent = nearest_exponent(f, y, 1.0, 1)
+    r = f.op("fsub", y, whole)
+    power = f.fma(polynomial(f, r, _EXP2_SHORT_F32), r, one)
+    return f.fma(power, f.fneg(exponent.power(f)), one)

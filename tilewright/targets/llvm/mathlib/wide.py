@@ -36,6 +36,11 @@ def through_double(function: Function) -> Function:
     return emit
 
 
+def by_width(single: Function, double: Function) -> Function:
+    """`single` of floats, `double` of doubles."""
+    return lambda f, *args: (single if is_single(args[0]) else double)(f, *args)
+
+
 def two_product(f: FunctionWriter, a: Value, b: Value) -> Pair:
     """a*b rounded and the rounding error, exactly while nothing overflows or is denormal (Dekker)."""
     product = f.op("fmul", a, b)
@@ -98,11 +103,6 @@ def log_specials(f: FunctionWriter, x: Value, result: Value) -> Value:
     result = f.select(f.fcmp("oeq", x, infinity), infinity, result)
     result = f.select(f.fcmp("oeq", x, number(x, 0.0)), number(x, float("-inf")), result)
     return f.select(f.fcmp("ult", x, number(x, 0.0)), number(x, float("nan")), result)
-
-
-def same_if_zero(f: FunctionWriter, x: Value, result: Value) -> Value:
-    """`result`, but x itself where that is +0 or -0."""
-    return f.select(f.fcmp("oeq", x, number(x, 0.0)), x, result)
 
 
 def log_sum(f: FunctionWriter, a: Value, b: Value) -> Value:
