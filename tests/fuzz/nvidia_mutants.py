@@ -20,7 +20,8 @@ _ATOMICS = "tests/lang/test_values_atomics.py -k ptx --ptx 100"
 SUITES = {
     PASSES + "boxes": [_TESTS + "test_boxes.py"], PASSES + "described": [_TESTS + "test_boxes.py"],
     NVIDIA + "boxes": [_TESTS + "test_boxes.py"], NVIDIA + "tensor_maps": [_TESTS + "test_boxes.py"],
-    PASSES + "pipeline": [_TESTS + "test_pipeline.py"], NVIDIA + "copies": [_TESTS + "test_pipeline.py"],
+    PASSES + "pipeline": [_TESTS + "test_pipeline.py"], PASSES + "staged_loop": [_TESTS + "test_pipeline.py"],
+    NVIDIA + "copies": [_TESTS + "test_pipeline.py"],
     PASSES + "staging": [_TESTS + "test_pipeline.py"], PASSES + "order": [_TESTS + "test_order.py"],
     PASSES + "few_programs": [_TESTS + "test_few_programs.py"],
     PASSES + "persist": [_TESTS + "test_persist.py"], PASSES + "held": [_TESTS + "test_warpgroup.py"],
@@ -72,11 +73,11 @@ MUTANTS = (
     code("nv-held-fence", PASSES + "held", "_stored", '[make_op("proxy_fence", (), {"everywhere": False}, loc=loc), '
          'make_op("barrier", (), loc=loc)]', "[]"),
     # pipelined loops
-    code("nv-pipe-wait", PASSES + "pipeline", "_Loop._iteration", '{"pending": self._stages - 2}',
+    code("nv-pipe-wait", PASSES + "staged_loop", "StagedLoop._iteration", '{"pending": self._stages - 2}',
          '{"pending": self._stages - 1}'),
-    code("nv-pipe-barrier", PASSES + "pipeline", "_Loop._iteration", 'build.create("barrier")', "pass"),
-    code("nv-pipe-slot", PASSES + "pipeline", "_Loop._after", "I32, self._stages)", "I32, self._stages - 1)"),
-    code("nv-pipe-end", PASSES + "pipeline", "_Loop._is_before", '"cmp_lt_s", (index, upper)',
+    code("nv-pipe-barrier", PASSES + "staged_loop", "StagedLoop._iteration", 'build.create("barrier")', "pass"),
+    code("nv-pipe-slot", PASSES + "staged_loop", "StagedLoop._after", "I32, self._stages)", "I32, self._stages - 1)"),
+    code("nv-pipe-end", PASSES + "staged_loop", "StagedLoop._is_before", '"cmp_lt_s", (index, upper)',
          '"cmp_le_s", (index, upper)'),
     code("nv-copy-mask", NVIDIA + "copies", "_copy_run", "constant(I32, 0))", "constant(I32, size))"),
     code("nv-copy-place", NVIDIA + "copies", "_Places.address", "constant_part = self.offset(register) * self._size",
