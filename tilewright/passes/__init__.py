@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilewright.passes.accumulate import ACCUMULATE
 from tilewright.passes.boxes import FORGET_BOXES
 from tilewright.passes.contract import CONTRACT
 from tilewright.passes.cse import CSE
@@ -15,10 +16,10 @@ from tilewright.passes.uniform_carry import UNIFORM_CARRY
 from tilewright.passes.widen import WIDEN
 
 # Every pass by its name.
-PASSES: dict[str, Pass] = {p.name: p for p in (INLINE, PROMISE, FOLD, CSE, WIDEN, UNIFORM_CARRY, LICM, CONTRACT, DCE,
-                                            FORGET_BOXES)}
+PASSES: dict[str, Pass] = {p.name: p for p in (INLINE, PROMISE, FOLD, CSE, WIDEN, UNIFORM_CARRY, LICM, ACCUMULATE,
+                                               CONTRACT, DCE, FORGET_BOXES)}
 
-_SCALARS_AND_TILES = (INLINE, PROMISE, FOLD, CSE, WIDEN, UNIFORM_CARRY, LICM, FOLD, CSE)
+_SCALARS_AND_TILES = (INLINE, PROMISE, FOLD, CSE, WIDEN, UNIFORM_CARRY, LICM, FOLD, CSE, ACCUMULATE)
 
 # The list that every target starts with.  The second fold and cse work on what uniform_carry and licm have brought
 # together; dce comes last.

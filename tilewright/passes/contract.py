@@ -63,5 +63,5 @@ def run(module: Module) -> Module:
     return map_bodies(module, lambda body: _Contractor(body).block(body))
 
 
-CONTRACT = Pass("contract", run, after=("fold", "cse"),
-                why="x*1 is no product, and equal products are one with two uses")
+CONTRACT = Pass("contract", run, after=("fold", "cse", "accumulate"),
+                why="x*1 is no product, equal products are one with two uses, and a sum of `dot` is no sum")

@@ -147,3 +147,47 @@ def test_parts_with_branches_or_of_a_few_lines_stay_as_they_are():
     c.interleaved([lambda: part(30), lambda: part(30)])
     stores = [k for k, line in enumerate(c.text().splitlines()) if "store" in line]
     assert [b - a for a, b in zip(stores, stores[1:])][0] == 4 and stores[3] - stores[2] > 30
+
+
+@pytest.mark.parametrize("isa,mixed", [(Isa(), True), (Isa(avx512=True), False)])
+@pytest.mark.parametrize("extra", ["prefetch", "address"])
+def test_parts_that_differ_in_length_are_mixed_on_narrow_machines(isa, mixed, extra):
+    """Every second one asks for a line, or only the first one computes an address."""
+    c = Code(ModuleWriter(isa), "k", [("x", PTR), ("n", I64)])
+    x, n = c.params
+
+    def part(k):
+        value = c.here(I64, f"load i64, {x}, align 8")
+        if k % 2 == 0:
+            where = c.here(PTR, f"getelementptr i64, {x}, i64 {100 + k}")
+            if extra == "prefetch":
+                c.prefetch(where, 3)
+        for _ in range(12):
+            value = c.op("mul", value, n)
+        c.store(value, c.gep(x, k + 1, I64), 8)
+
+    c.interleaved([lambda: part(0), lambda: part(1)])
+    c.ret()
+    lines = [line.strip() for line in c.text().splitlines()]
+    stores = [k for k, line in enumerate(lines) if line.startswith("store")]
+    products = [k for k, line in enumerate(lines) if "= mul" in line]
+    assert len(products) == 24 and (stores[0] > products[18]) == mixed
+    names = [line.split(" = ")[0] for line in lines]
+    for k, line in enumerate(lines):
+        used = [v.rstrip(",") for v in line.split(" = ")[-1].split() if v.startswith("%v")]
+        assert all(v in names[:k] for v in used)
+
+
+def test_parts_that_write_more_often_than_others_stay_as_they_are():
+    c = code()
+    x, n = c.params
+
+    def part(count):
+        for k in range(12):
+            c.here(I64, f"load i64, {x}, align 8")
+        for k in range(count):
+            c.store(n, c.gep(x, k, I64), 8)
+
+    c.interleaved([lambda: part(1), lambda: part(2)])
+    lines = [line for line in c.text().splitlines() if "load" in line or "store" in line]
+    assert "store" in lines[12]

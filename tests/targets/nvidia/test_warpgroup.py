@@ -263,6 +263,52 @@ def test_chained_products_keep_their_rows_in_registers(M, warps, stages):
     assert taken.count("{") == (N // 16 * M // (16 * warps) if M >= 16 * warps else 0) and taken.count("")
 
 
+@triton.jit
+def powers(x, w, out, count, N: tl.constexpr):
+    i = tl.arange(0, N)
+    at = i[:, None] * N + i[None, :]
+    matrix, value = tl.load(w + at), tl.load(x + at).to(tl.float32)
+    for _ in range(count):
+        value = tl.dot(value.to(tl.float16), matrix)
+    tl.store(out + at, value)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_rows_in_registers_by_a_matrix_that_is_held(seed):
+    N = 64
+    x, w, out = numbers((N, N), 0), numbers((N, N), 1) / np.float16(8), np.zeros((N, N), np.float32)
+    code = ptx_machine.run(powers, (1,), (x, w, out, 3), {"N": N}, seed=seed)
+    want = wide(x)
+    for _ in range(3):
+        want = want.astype(np.float16).astype(np.float64) @ wide(w)
+    np.testing.assert_allclose(out, want, rtol=0, atol=2e-3 * np.abs(want).max())
+    names = re.findall(r"\b(shared_store|proxy_fence|dot|for)\b", code.texts["laid-out"])
+    assert names.index("shared_store") < names.index("proxy_fence") < names.index("dot")
+
+
+@triton.jit
+def eight_matrices(x, w, out, count, M: tl.constexpr, N: tl.constexpr):
+    m, n = tl.arange(0, M), tl.arange(0, N)
+    at = n[:, None] * N + n[None, :]
+    size: tl.constexpr = N * N
+    w0, w1 = tl.load(w + at), tl.load(w + size + at)
+    w2, w3 = tl.load(w + 2 * size + at), tl.load(w + 3 * size + at)
+    w4, w5 = tl.load(w + 4 * size + at), tl.load(w + 5 * size + at)
+    w6, w7 = tl.load(w + 6 * size + at), tl.load(w + 7 * size + at)
+    for k in range(count):
+        v = tl.load(x + (k * M + m)[:, None] * N + n[None, :])
+        a = tl.dot(tl.dot(tl.dot(tl.dot(v, w0).to(tl.float16), w1).to(tl.float16), w2).to(tl.float16), w3)
+        b = tl.dot(tl.dot(tl.dot(tl.dot(v, w4).to(tl.float16), w5).to(tl.float16), w6).to(tl.float16), w7)
+        tl.store(out + (k * M + m)[:, None] * N + n[None, :], a + b)
+
+
+@pytest.mark.parametrize("N, is_held", [(64, True), (128, False)])
+def test_what_does_not_fit_is_not_held(N, is_held):
+    x, w, out = np.zeros((256, N), np.float16), np.zeros((8 * N, N), np.float16), np.zeros((256, N), np.float32)
+    code = launch_code(eight_matrices, (x, w, out, 2), {"M": 64, "N": N, "num_warps": 8}, ptx_machine.TARGET)
+    assert ("shared_store" in code.texts["laid-out"]) == is_held and code.metadata["shared"] <= 227 << 10
+
+
 # --- faults: the machine finds what this code takes care of
 
 
@@ -397,6 +443,19 @@ def test_an_operand_that_loops_do_not_change_is_stored_once(stages, seed):
     close(out, (2 * wide(x)[:rows] + wide(x)[rows:]) @ wide(w))
     text = code.texts["laid-out"]
     assert text.count("shared_store") == 1 and text.index("shared_store") < text.index(" for ")
+
+
+@pytest.mark.skipif(find_assembler() is None, reason="needs ptxas or nvJitLink")
+@pytest.mark.parametrize("tiles, options, is_chosen", [
+    ((128, 128, 64), {"maxnreg": 64}, False), ((64, 64, 64), {"maxnreg": 64}, False),
+    ((64, 64, 64), {"maxnreg": 96}, True),
+    ((128, 128, 64), {"maxnreg": 168}, False), ((128, 128, 64), {"maxnreg": 176}, True),
+    ((256, 256, 64), {"num_warps": 32}, False), ((128, 256, 64), {"num_warps": 16}, True)])
+def test_registers_suffice_or_it_is_not_chosen(tiles, options, is_chosen):
+    a, b, c = np.zeros((512, 512), np.float16), np.zeros((512, 512), np.float16), np.zeros((512, 512), np.float32)
+    constants = {"BM": tiles[0], "BN": tiles[1], "BK": tiles[2], "A_TURNED": False, "B_TURNED": False, **options}
+    code = launch_code(matmul, (a, b, c, 512, 512, 512), constants, NvidiaTarget(90))
+    assert ("wgmma." in code.texts["ptx"]) == is_chosen and code.metadata["advisories"] == []
 
 
 @pytest.mark.skipif(find_assembler() is None, reason="needs ptxas or nvJitLink")

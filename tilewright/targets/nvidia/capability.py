@@ -12,12 +12,14 @@ from typing import NamedTuple
 class Capability(NamedTuple):
     """One architecture, by its name in PTX without `sm_`: `80`, `90a`, `100a`, `120a`.
 
-    `shared_bytes` is the most that one program may have.  `ptx` is the PTX version that LLVM writes.
+    `shared_bytes` is the most that one program may have.  `ptx` is the PTX version that LLVM writes.  `registers` are
+    the most of a thread; an option may lower them for a kernel.
     """
 
     name: str
     shared_bytes: int
     ptx: int = 80
+    registers: int = 255
 
     @property
     def number(self) -> int:

@@ -165,6 +165,10 @@ class NvidiaTarget(Target):
         """`module`, on which `passes` have run, with layouts and barriers, and as many stages as have buffers."""
         return self._fitting(module, options, lambda staged: 0)[0]
 
+    def _limited(self, options: Options) -> Capability:
+        """What the GPU can do for a kernel with these options."""
+        return self.capability if options.maxnreg is None else self.capability._replace(registers=options.maxnreg)
+
     def _fitting(self, module: Module, options: Options, shared_bytes: Callable[[Module], int],
                  may_persist: bool = True) -> tuple[Module, int]:
         """The same with as many stages as fit, and what is left of `num_stages`; `shared_bytes` says what all of a
@@ -177,20 +181,28 @@ class NvidiaTarget(Target):
             from tilewright.targets.nvidia.passes.persist import persist
             from tilewright.targets.nvidia.passes.pipeline import most_stages, pipeline
             from tilewright.targets.nvidia.resources import buffer_bytes_of, stages_that_fit
-        laid_out = lay_out(module, options.num_warps, self.capability)
+        limited = self._limited(options)
+        laid_out = lay_out(module, options.num_warps, limited)
         if may_persist and options.maxnreg is None:
             laid_out = persist(laid_out, options.num_warps)
-        laid_out = hold(laid_out, options.num_warps, self.capability)
+        held = hold(laid_out, options.num_warps, limited)
         found: dict[int, Module] = {}
 
         def needs(stages: int) -> Iterator[int]:
-            staged = pipeline(laid_out, options.num_stages, options.num_warps, self.capability, stages)
-            yield buffer_bytes_of(staged)
-            found[stages] = order(copy_boxes(staged))
+            def staged(given: Module) -> Module:
+                return pipeline(given, options.num_stages, options.num_warps, limited, stages)
+
+            if held is not laid_out and buffer_bytes_of(staged(held)) <= limited.shared_bytes:
+                found[stages] = order(copy_boxes(staged(held)))
+                if (total := shared_bytes(found[stages])) <= limited.shared_bytes:
+                    yield from (total, total)
+                    return
+            yield buffer_bytes_of(staged(laid_out))
+            found[stages] = order(copy_boxes(staged(laid_out)))
             yield shared_bytes(found[stages])
 
         wanted = most_stages(laid_out, options.num_stages)
-        stages = stages_that_fit(module.entry_name, wanted, needs, self.capability)
+        stages = stages_that_fit(module.entry_name, wanted, needs, limited)
         return found[stages], options.num_stages if stages == wanted else min(stages, options.num_stages)
 
     def compile(self, module: Module, options: Options, meanwhile: Callable[[], object] | None = None,
@@ -215,7 +227,7 @@ class NvidiaTarget(Target):
         made: list[Generated] = []
 
         def shared_bytes(staged: Module) -> int:
-            made.append(generate(staged, self.capability, options.num_warps, options.line_info, options.maxnreg))
+            made.append(generate(staged, self._limited(options), options.num_warps, options.line_info, options.maxnreg))
             return int(made[-1].metadata["shared"])
 
         with COLLECTOR_RESTS:

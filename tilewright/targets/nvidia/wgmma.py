@@ -18,16 +18,19 @@ from tilewright.ir.types import BF16, F16, Scalar, element_of, shape_of
 from tilewright.ir.walk import ops_in
 from tilewright.layout import Layout, f2, padded_shape
 from tilewright.layout.access import best_access
+from tilewright.layout.families import WARP_SIZE
 from tilewright.layout.linear import OFFSET, pack
 from tilewright.layout.mma import WARPGROUP_ROWS, warpgroup_accumulator, warpgroup_operand
 from tilewright.layout.shared import SWIZZLE_WIDTHS, nvmma
 from tilewright.targets.nvidia.capability import Capability
+from tilewright.targets.nvidia.pressure import most_registers
 
 ROWS = 64               # of an instruction
 ALIGNMENT = 1024        # eight rows of the widest swizzle
 _MOST_COLUMNS, _LEAST_COLUMNS = 256, 32     # of an instruction
 _LEAST_WORK = 1 << 16   # multiply-adds of a warpgroup in a dot; below, mma.sync has less latency (`choose`)
 _MOST_SUMS = 128        # registers of a thread for one accumulator: more of them spill
+BESIDE = 48            # registers beside them; ptxas refuses an instruction for which too few are left (C7602)
 _STEP_BYTES = 32        # of k in an instruction, whatever the type
 _ATOM = 8               # rows that a swizzle permutes
 _MODES = {128: 1, 64: 2, 32: 3}
@@ -153,7 +156,8 @@ def choose(op: Op, capability: Capability, num_warps: int) -> Wgmma | None:
     along_n = groups // along_m
     if columns // along_n < _LEAST_COLUMNS or rows * columns * depth < _LEAST_WORK * groups:
         return None
-    if rows * columns > _MOST_SUMS * 32 * num_warps:
+    sums, limit = rows * columns // (WARP_SIZE * num_warps), min(capability.registers, most_registers(num_warps))
+    if sums > _MOST_SUMS or sums + BESIDE > limit:
         return None
     return Wgmma(element, "f32", rows, columns, depth, (along_m, along_n))
 
