@@ -26,6 +26,35 @@ def test_high_halves_that_are_chosen() -> None:
     assert made[1:] == text.splitlines()[1:]
 
 
+def test_high_words() -> None:
+    text = "\tmov.b64 \t{_, %r1}, %rd1;\n\tmov.b64 \t{%r2, %r3}, %rd1;\n\tmov.b64 \t%rd2, {%r2, %r3};\n"
+    made = repaired(text).splitlines()
+    assert made[0] == "\t{ .reg .b64 high; shr.u64 high, %rd1, 32; cvt.u32.u64 %r1, high; }"
+    assert made[1:] == text.splitlines()[1:]
+
+
+@triton.jit
+def products_in_a_loop(x, out, n):
+    pid = tl.program_id(0)
+    v = tl.load(x + pid)
+    k = 0
+    while k < 3:
+        k += 1
+        v = tl.umulhi(pid * 1, v + n) * 3
+    tl.store(out + pid, v)
+
+
+def test_values_of_high_words() -> None:
+    """Programs 0 to 4; random kernel 500458 of tests/gpu/test_fuzz.py is such a one."""
+    x, out = np.array([-1, -2, -3, 7, 1 << 30], np.int32), np.zeros(5, np.int32)
+    code = ptx_machine.run(products_in_a_loop, (5,), (x, out, 5), {})
+    assert "{_, " not in code.texts["ptx"]
+    want = x.astype(np.uint32)
+    for _ in range(3):
+        want = (np.arange(5, dtype=np.uint64) * (want + np.uint32(5)) >> 32).astype(np.uint32) * np.uint32(3)
+    assert out.view(np.uint32).tolist() == want.tolist()
+
+
 @triton.jit
 def halves(x, y, out, zero, N: tl.constexpr):
     at = tl.arange(0, N)
