@@ -4,6 +4,7 @@ import os
 import re
 import stat
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -11,7 +12,7 @@ from tilewright.diagnostics import CompilationError
 from tilewright.targets.llvm.client import CompileChildren
 from tilewright.targets.llvm.cubin import AssemblerError, assemble
 from tilewright.targets.llvm.inprocess import InProcess
-from tilewright.targets.llvm.machine import CUBIN, Assembler, Machine, Request
+from tilewright.targets.llvm.machine import CUBIN, FROM_PTX, Assembler, Machine, Request
 from tilewright.targets.llvm.requests import pack, read_reproducer, reproducer, unpack
 from tilewright.targets.nvidia.assemble import find_library, find_tool
 from tilewright.targets.nvidia.disassemble import disassemble
@@ -61,6 +62,18 @@ def test_in_the_child_and_here(children, assembler, tmp_path):
         assert re.search(rb"Used \d+ registers", log) and b"0 bytes spill stores" in log
         assert tool.decode().split()[0] == ("nvJitLink" if assembler.library else "ptxas")
         assert re.match(r"\d+\.\d+", tool.decode().split()[1])
+
+
+@pytest.mark.parametrize("assembler", ASSEMBLERS)
+def test_of_ptx_llvm_makes_nothing(children, assembler):
+    ptx = InProcess().products(request_for(KERNEL, assembler), "k")[0].decode()
+    request = replace(request_for(ptx, assembler), output=FROM_PTX)
+    assert read_reproducer(reproducer(request), request.machine) == request
+    for compiler in (children, InProcess()):
+        cubin, log, tool = compiler.products(request, "k")
+        assert cubin.startswith(b"\x7fELF") and b"Used" in log and tool
+        with pytest.raises(CompilationError, match="(?s)ptxas refuses the code of k: "):
+            compiler.products(replace(request, text=KERNEL), "k")
 
 
 @pytest.mark.parametrize("assembler", ASSEMBLERS)
