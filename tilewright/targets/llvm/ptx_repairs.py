@@ -9,7 +9,7 @@ itself).  A shift takes the half out in two instructions, so only halves that ar
 ptxas 13.0 does the same to the high word that `mov.b64 {_, %r}, %rd` takes out of a product in a loop: where it moves
 what does not change out of the loop, it multiplies by the factor that is left as if the low word were meant
 (`umulhi(pid, x) * 3`; one of 600 random kernels on an H200, 2026-12-01).  With a shift its code is right, and as long.
-Before: PTX from LLVM.  After: PTX of the same meaning.  Tests: tests/targets/llvm/test_ptx_repairs.py.
+Before: PTX, LLVM's or ours.  After: PTX of the same meaning.  Tests: tests/targets/llvm/test_ptx_repairs.py.
 """
 
 from __future__ import annotations
