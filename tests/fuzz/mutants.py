@@ -78,6 +78,10 @@ MUTANTS = (
     code("carry-start", PASSES + "uniform_carry", "_LoopSplitter.replacement", '"value": 0', '"value": 1'),
     code("widen-sign", PASSES + "widen", "_Widener._leaf", '"ext_s"', '"ext_u"'),
     code("contract-sign", PASSES + "contract", "_Contractor.visit", "a = _negated(a, op, ops)", "pass"),
+    code("accumulate-start", PASSES + "accumulate", "_Accumulator._begun_with", "(a, b, start)",
+         "(a, b, product.operands[2])"),
+    code("promise-region", PASSES + "promise", "_Promising.leave_region", "self._values = self._outer.pop()",
+         "self._outer.pop()"),
     # analyses
     code("axis-difference", ANALYSIS + "axis_rules", "_sum", "if may_swap:", "if True:"),
     code("axis-product", ANALYSIS + "axis_rules", "_product", "_wrapped(facts, op, a.divisor * b.divisor)",

@@ -73,6 +73,7 @@ MUTANTS = (
     code("nv-held-fence", PASSES + "held", "_stored", '[make_op("proxy_fence", (), {"everywhere": False}, loc=loc), '
          'make_op("barrier", (), loc=loc)]', "[]"),
     # pipelined loops
+    code("nv-pipe-quiet", PASSES + "pipeline", "_Pipeliner._copied", "op.row.effects & _CHANGES", "False"),
     code("nv-pipe-wait", PASSES + "staged_loop", "StagedLoop._iteration", '{"pending": self._stages - 2}',
          '{"pending": self._stages - 1}'),
     code("nv-pipe-barrier", PASSES + "staged_loop", "StagedLoop._iteration", 'build.create("barrier")', "pass"),
