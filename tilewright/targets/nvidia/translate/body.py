@@ -23,6 +23,7 @@ PREFIXES = {"i1": "%p", "i8": "%rs", "i16": "%rs", "half": "%rs", "bfloat": "%rs
             "i64": "%rd", "double": "%rd", "ptr": "%rd"}
 BITS = {"i1": 1, "i8": 8, "i16": 16, "half": 16, "bfloat": 16, "i32": 32, "float": 32, "i64": 64, "double": 64,
         "ptr": 64}
+SIZES = {"i8": "16", "i16": "16", "i32": "32", "i64": "64"}      # of the instructions for a type
 WIDTHS = {"%rs": 16, "%r": 32, "%rd": 64}
 _NAMED = {"true": 1, "false": 0, "null": 0, "zeroinitializer": 0, "poison": 0, "undef": 0}
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from tilewright.targets.nvidia.translate import floats
 from tilewright.targets.nvidia.translate.body import BITS, PREFIXES, Body, Operand, UntranslatableError
-from tilewright.targets.nvidia.translate.integers import extremum, or_, shift_left, shift_right
+from tilewright.targets.nvidia.translate.conditions import extremum
+from tilewright.targets.nvidia.translate.integers import or_, shift_left, shift_right
 from tilewright.targets.nvidia.translate.pointers import generic, symbol
 
 _CALL = re.compile(r"call (?:\w+ )*?(\w+) @([\w.]+)\((.*)\)(?: \w+)*$")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from tilewright.targets.nvidia.translate.body import BITS, PREFIXES, Body, Operand, UntranslatableError, signed
-from tilewright.targets.nvidia.translate.integers import add, choose, comparison, exact, field, plus, subtract
+from tilewright.targets.nvidia.translate.conditions import choose, comparison
+from tilewright.targets.nvidia.translate.integers import add, exact, field, plus, subtract
 from tilewright.targets.nvidia.translate.vectors import bitcast_vector, half_of
 
 Cast = Callable[[Body, Operand, str, str], Operand]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from tilewright.targets.nvidia.translate.body import PREFIXES, Body, Operand, UntranslatableError
 from tilewright.targets.nvidia.translate.casts import written
-from tilewright.targets.nvidia.translate.integers import set_floats
+from tilewright.targets.nvidia.translate.integers import set_flag
 
 _KINDS = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
 _ROUNDED = {"fadd": "add.rn", "fsub": "sub.rn", "fmul": "mul.rn", "fdiv": "div.rn"}
@@ -45,7 +45,7 @@ def compare(body: Body, words: Sequence[str]) -> Operand:
     if t not in ("float", "double"):
         raise UntranslatableError(" ".join(words))
     a, b = operand(body, words[-2][:-1], t), operand(body, words[-1], t)
-    return set_floats(body, _TESTS[words[3]], _KINDS[t], a, b)
+    return set_flag(body, _TESTS[words[3]], _KINDS[t], a, b)
 
 
 FUNCTIONS: Mapping[str, str] = {     # of one operand, or several: what follows is the type

@@ -1,15 +1,23 @@
-"""Integer arithmetic, comparisons and selections.  Shifts by the width or more, and division by zero, are undefined."""
+"""Integer arithmetic and bits.  Shifts by the width or more are undefined."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from tilewright.targets.nvidia.translate.body import BITS, PREFIXES, WIDTHS, Body, Operand, UntranslatableError, signed
+from tilewright.targets.nvidia.translate.body import (
+    BITS,
+    PREFIXES,
+    SIZES,
+    WIDTHS,
+    Body,
+    Operand,
+    UntranslatableError,
+    signed,
+)
 
 Binary = Callable[[Body, str, Operand, Operand], Operand]
 
 _ALL = (1 << 32) - 1
-_SIZES = {"i8": "16", "i16": "16", "i32": "32", "i64": "64"}
 
 
 def binary(body: Body, words: Sequence[str]) -> Operand:
@@ -31,7 +39,7 @@ def add(body: Body, t: str, a: Operand, b: Operand) -> Operand:
         return signed(a + b, BITS[t]) if type(a) is int else plus(body, t, a, b)
     if t == "i1":
         return xor(body, t, a, b)
-    pair = _either(body, a, b)
+    pair = either(body, a, b)
     if pair is not None:
         return add(body, t, *pair)
     sums = body.sums
@@ -39,11 +47,11 @@ def add(body: Body, t: str, a: Operand, b: Operand) -> Operand:
     b, second = sums.get(b) or (b, 0)
     if b < a:
         a, b = b, a
-    total = body.pure(PREFIXES[t], f"add.s{_SIZES[t]}", a, b)
+    total = body.pure(PREFIXES[t], f"add.s{SIZES[t]}", a, b)
     return plus(body, t, total, first + second) if first or second else total
 
 
-def _either(body: Body, a: str, b: str) -> tuple[Operand, Operand] | None:
+def either(body: Body, a: str, b: str) -> tuple[Operand, Operand] | None:
     """The two numbers that `a` and `b` are, if a condition chooses which is which."""
     first = body.chosen.get(a)
     second = body.chosen.get(b) if first is not None else None
@@ -83,8 +91,8 @@ def subtract(body: Body, t: str, a: Operand, b: Operand) -> Operand:
         if other == base:
             return signed(first - second, BITS[t])
     if a == 0:
-        return body.pure(PREFIXES[t], f"neg.s{_SIZES[t]}", b)
-    return body.pure(PREFIXES[t], f"sub.s{_SIZES[t]}", a, b)
+        return body.pure(PREFIXES[t], f"neg.s{SIZES[t]}", b)
+    return body.pure(PREFIXES[t], f"sub.s{SIZES[t]}", a, b)
 
 
 # --- products and quotients
@@ -105,7 +113,7 @@ def multiply(body: Body, t: str, a: Operand, b: Operand) -> Operand:
         wide = _wide(body, a, b)
         if wide is not None:
             return wide
-    return body.pure(PREFIXES[t], f"mul.lo.s{_SIZES[t]}", a, b)
+    return body.pure(PREFIXES[t], f"mul.lo.s{SIZES[t]}", a, b)
 
 
 def times(body: Body, t: str, a: str, number: int) -> Operand:
@@ -185,7 +193,7 @@ def and_(body: Body, t: str, a: Operand, b: Operand) -> Operand:
         return result
     if a == b:
         return a
-    pair = _either(body, a, b)
+    pair = either(body, a, b)
     if pair is not None:
         return and_(body, t, *pair)
     return _both_signs(body, t, "ge", a, b) or _bitwise(body, t, "and", a, b)
@@ -206,7 +214,7 @@ def or_(body: Body, t: str, a: Operand, b: Operand) -> Operand:
     elif a == b:
         return a
     else:
-        pair = _either(body, a, b)
+        pair = either(body, a, b)
         if pair is not None:
             return or_(body, t, *pair)
         return _both_signs(body, t, "lt", a, b) or _bitwise(body, t, "or", a, b)
@@ -222,8 +230,8 @@ def _both_signs(body: Body, t: str, how: str, a: str, b: str) -> str | None:
     kind = f"i{first[1][1:]}"
     one, other = (_with_sign(body, number, kind) for number in (first[2], second[2]))
     if one == other:
-        return _set(body, how, first[1], one, 0)
-    return _set(body, how, first[1], _bitwise(body, kind, "or", one, other), 0)
+        return set_flag(body, how, first[1], one, 0)
+    return set_flag(body, how, first[1], _bitwise(body, kind, "or", one, other), 0)
 
 
 def _with_sign(body: Body, a: str, t: str) -> str:
@@ -349,7 +357,7 @@ def shift_left(body: Body, t: str, a: Operand, b: Operand) -> Operand:
             return field(body, x, shift + b, mask << b & _ALL)
         if t == "i64" and 0 < b < 63:
             return times(body, t, a, 1 << b)
-    return body.pure(PREFIXES[t], f"shl.b{_SIZES[t]}", a, _amount(body, t, b))
+    return body.pure(PREFIXES[t], f"shl.b{SIZES[t]}", a, _amount(body, t, b))
 
 
 def shift_right(body: Body, t: str, a: Operand, b: Operand) -> Operand:
@@ -370,7 +378,7 @@ def shift_right(body: Body, t: str, a: Operand, b: Operand) -> Operand:
             result = body.pure("%rd", "shr.u64", a, b)
             body.ones[result] = body.most(a, 64) >> b
             return result
-    return body.pure(PREFIXES[t], f"shr.u{_SIZES[t]}", a, _amount(body, t, b))
+    return body.pure(PREFIXES[t], f"shr.u{SIZES[t]}", a, _amount(body, t, b))
 
 
 def shift_right_signed(body: Body, t: str, a: Operand, b: Operand) -> Operand:
@@ -380,7 +388,7 @@ def shift_right_signed(body: Body, t: str, a: Operand, b: Operand) -> Operand:
             return a >> b if 0 <= b < BITS[t] else 0
         if not b:
             return a
-    return body.pure(PREFIXES[t], f"shr.s{_SIZES[t]}", a, _amount(body, t, b))
+    return body.pure(PREFIXES[t], f"shr.s{SIZES[t]}", a, _amount(body, t, b))
 
 
 def exact(body: Body, t: str, a: Operand, kind: str) -> Operand:
@@ -398,99 +406,18 @@ def exact(body: Body, t: str, a: Operand, kind: str) -> Operand:
     return result
 
 
-# --- comparisons and choices
+# --- opposites
 
 _INVERSE = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
 _INVERSE_OF_FLOATS = {"eq": "neu", "neu": "eq", "lt": "geu", "geu": "lt", "le": "gtu", "gtu": "le", "gt": "leu",
                       "leu": "gt", "ge": "ltu", "ltu": "ge", "ne": "equ", "equ": "ne", "num": "nan", "nan": "num"}
-_MIRROR = {"eq": "eq", "ne": "ne", "lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
-_TESTS = {"eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "lt": lambda a, b: a < b, "le": lambda a, b: a <= b,
-          "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b}
 
 
-def compare(body: Body, words: Sequence[str]) -> Operand:
-    """`%v = icmp slt i32 %a, %b`, given as words."""
-    t, predicate = words[-3], words[3]
-    if t not in PREFIXES:
-        raise UntranslatableError(" ".join(words))
-    a, b = body.get(words[-2][:-1], t), body.get(words[-1], t)
-    if t == "i1":
-        return _compare_flags(body, predicate, a, b)
-    kind, how = (predicate[0], predicate[1:]) if predicate not in ("eq", "ne") else ("", predicate)
-    a, b = exact(body, t, a, kind or "u"), exact(body, t, b, kind or "u")
-    return comparison(body, t, how, kind, a, b)
-
-
-def comparison(body: Body, t: str, how: str, kind: str, a: Operand, b: Operand) -> Operand:
-    """`how` says which (`lt`), `kind` is s, u, or empty for equality."""
-    if type(a) is int:
-        if type(b) is int:
-            if kind != "s":
-                most = (1 << BITS[t]) - 1
-                a, b = a & most, b & most
-            return int(_TESTS[how](a, b))
-        a, b, how = b, a, _MIRROR[how]
-    if b == 0 and a in body.positive:
-        return int(how in ("gt", "ge", "ne"))
-    if type(b) is int and a in body.ones:
-        known = _known(how, kind, body.ones[a], b, WIDTHS[PREFIXES[t]])
-        if known is not None:
-            return known
-    if b == 0 and not kind and a in body.remainders:
-        number, power = body.remainders[a]
-        return comparison(body, t, how, kind, and_(body, t, number, power - 1), 0)
-    if t in ("i64", "ptr"):
-        narrow = _narrowed(body, kind, a, b)
-        if narrow is not None:
-            t, (a, b) = "i32", narrow
-    return _set(body, how, f"{kind or 'b'}{_SIZES.get(t, '64')}", a, b)
-
-
-def _known(how: str, kind: str, most: int, b: int, bits: int) -> int | None:
-    """What comparing a number of the bits `most` with a constant gives, where that is known."""
-    if not kind:
-        return int(how == "ne") if (b & (1 << bits) - 1) & ~most else None
-    if kind == "u":
-        b &= (1 << bits) - 1
-    elif most >> bits - 1:
-        return None
-    if b < 0:
-        return int(how in ("gt", "ge"))
-    if b == 0 and how in ("lt", "ge"):
-        return int(how == "ge")
-    if how in ("lt", "ge"):
-        return int(how == "lt") if most < b else None
-    return int(how == "le") if most <= b else None
-
-
-def _narrowed(body: Body, kind: str, a: str, b: Operand) -> tuple[Operand, Operand] | None:
-    """The numbers of 32 bits that two of 64 were widened from, where comparing them gives the same."""
-    first, how = body.widened.get(a) or ("", "")
-    if not first or kind != "s":
-        return None
-    if type(b) is int:
-        return (first, b) if how != "u" and -1 << 31 <= b < 1 << 31 else None
-    second, also = body.widened.get(b) or ("", "")
-    return (first, second) if second and how != "u" and also != "u" else None
-
-
-def _set(body: Body, how: str, kind: str, a: Operand, b: Operand) -> str:
+def set_flag(body: Body, how: str, kind: str, a: Operand, b: Operand) -> str:
+    """A predicate: how two operands, of floats as PTX writes them, compare."""
     result = body.pure("%p", f"setp.{how}.{kind}", a, b)
     body.compared[result] = how, kind, a, b
     return result
-
-
-def set_floats(body: Body, how: str, kind: str, a: Operand, b: Operand) -> str:
-    """A comparison of floats, whose operands are written already."""
-    return _set(body, how, kind, a, b)
-
-
-def _compare_flags(body: Body, predicate: str, a: Operand, b: Operand) -> Operand:
-    if predicate == "ne":
-        return xor(body, "i1", a, b)
-    if predicate == "eq":
-        return not_(body, xor(body, "i1", a, b))
-    raise UntranslatableError(f"icmp {predicate} i1")
 
 
 def not_(body: Body, a: Operand) -> Operand:
@@ -500,81 +427,10 @@ def not_(body: Body, a: Operand) -> Operand:
     known = body.compared.get(a)
     if known is not None:
         how, kind, x, y = known
-        return _set(body, (_INVERSE_OF_FLOATS if kind[0] == "f" else _INVERSE)[how], kind, x, y)
+        return set_flag(body, (_INVERSE_OF_FLOATS if kind[0] == "f" else _INVERSE)[how], kind, x, y)
     if body.opcode_of(a) == "not.pred":
         return body.makers[a][2][0]
     return body.pure("%p", "not.pred", a)
-
-
-def select(body: Body, words: Sequence[str]) -> Operand:
-    """`%v = select i1 %c, i32 %a, i32 %b`, given as words."""
-    t = words[-2]
-    if len(words) != 9 or t not in PREFIXES:
-        raise UntranslatableError(" ".join(words))
-    return choose(body, t, body.get(words[4][:-1], "i1"), body.get(words[6][:-1], t), body.get(words[8], t))
-
-
-def choose(body: Body, t: str, condition: Operand, a: Operand, b: Operand) -> Operand:
-    """`a` where the condition holds, else `b`."""
-    if type(condition) is int:
-        return a if condition & 1 else b
-    if a == b:
-        return a
-    if t == "i1":
-        flag = _choose_flag(body, condition, a, b)
-        if type(flag) is str:
-            body.chosen[flag] = condition, a, b
-        return flag
-    if body.opcode_of(condition) == "not.pred":
-        condition, a, b = body.makers[condition][2][0], b, a
-    prefix = PREFIXES[t]
-    bits = WIDTHS[prefix]
-    result = body.pure(prefix, f"selp.b{bits}", a, b, condition)
-    body.chosen[result] = condition, a, b
-    may = body.most(a, bits) | body.most(b, bits)
-    if may < (1 << bits) - 1:
-        body.ones[result] = may
-    return result
-
-
-def _choose_flag(body: Body, condition: str, a: Operand, b: Operand) -> Operand:
-    if type(a) is int:
-        return or_(body, "i1", condition, b) if a & 1 else and_(body, "i1", not_(body, condition), b)
-    if type(b) is int:
-        return or_(body, "i1", not_(body, condition), a) if b & 1 else and_(body, "i1", condition, a)
-    return or_(body, "i1", and_(body, "i1", condition, a), and_(body, "i1", not_(body, condition), b))
-
-
-def extremum(body: Body, t: str, name: str, a: Operand, b: Operand) -> Operand:
-    """`smin`, `umax` and so on."""
-    kind, how = name[0], name[1:]
-    if t not in _SIZES:
-        raise UntranslatableError(f"{name} {t}")
-    a, b = exact(body, t, a, kind), exact(body, t, b, kind)
-    if type(a) is int:
-        a, b = b, a
-    if type(a) is int:
-        most = (1 << BITS[t]) - 1
-        key = (lambda v: v) if kind == "s" else (lambda v: v & most)
-        return (min if how == "min" else max)(a, b, key=key)
-    bits = WIDTHS[PREFIXES[t]]
-    if type(b) is str:
-        pair = _either(body, a, b)
-        if pair is not None:
-            return extremum(body, t, name, *pair)
-        if b < a:
-            a, b = b, a
-    elif a in body.ones and t != "i8":
-        known = _known("le", kind, body.ones[a], b, bits)      # or `ge`: always the one or the other
-        if known is not None:
-            return a if (how == "min") == bool(known) else signed(b, BITS[t])
-    result = body.pure(PREFIXES[t], f"{how}.{kind}{_SIZES[t]}", a, b)
-    first, second = body.most(a, bits), body.most(b, bits)
-    if how == "min" and kind == "u":
-        body.ones[result] = (1 << min(first.bit_length(), second.bit_length())) - 1
-    elif first < 1 << bits - 1 and second < 1 << bits - 1:
-        body.ones[result] = first | second
-    return result
 
 
 BINARY: Mapping[str, Binary] = {

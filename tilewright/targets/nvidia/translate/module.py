@@ -10,7 +10,17 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from tilewright.targets.llvm.ptx_repairs import repaired
-from tilewright.targets.nvidia.translate import calls, casts, division, floats, integers, pointers, statements, vectors
+from tilewright.targets.nvidia.translate import (
+    calls,
+    casts,
+    conditions,
+    division,
+    floats,
+    integers,
+    pointers,
+    statements,
+    vectors,
+)
 from tilewright.targets.nvidia.translate.body import PREFIXES, Body, Operand, UntranslatableError
 from tilewright.targets.nvidia.translate.flow import Flow
 from tilewright.targets.nvidia.translate.lines import Places
@@ -27,7 +37,7 @@ _BY_VALUE = re.compile(r'ptr byval\(\[(\d+) x i8\]\) align (\d+) "nvvm.grid_cons
 Handler = Callable[[Body, Sequence[str]], Operand]
 HANDLERS: Mapping[str, Handler] = {
     **dict.fromkeys(integers.BINARY, integers.binary), **dict.fromkeys(division.DIVISIONS, division.divide),
-     "icmp": integers.compare, "select": integers.select,
+     "icmp": conditions.compare, "select": conditions.select,
     **dict.fromkeys(casts.CASTS, casts.cast), **dict.fromkeys(("fadd", "fsub", "fmul", "fdiv"), floats.binary),
     "fneg": floats.negate, "fcmp": floats.compare, "insertelement": vectors.insert, "extractelement": vectors.extract,
     "getelementptr": pointers.element_pointer,
