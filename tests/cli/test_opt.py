@@ -80,7 +80,7 @@ def test_faulty_text(tmp_path, capsys, change, message):
 
 
 @pytest.mark.parametrize("arguments, message", [
-    (["--passes=fold,melt"], "no pass is called 'melt'; there are inline, fold"),
+    (["--passes=fold,melt"], "no pass is called 'melt'; there are inline, promise, fold"),
     (["--passes=fold", "--stop-after=cse"], "--stop-after cse: no such pass"),
     (["nowhere.ir"], "cannot read nowhere.ir: No such file or directory")])
 def test_wrong_command_lines(capsys, arguments, message):

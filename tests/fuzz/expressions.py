@@ -256,7 +256,8 @@ class Expressions:
         return Expr(kind, "tl.dot({0}, {1})", (left, self.expr(Kind("i8", (k, kind.shape[1])), depth)))
 
     def dot_float(self, kind, depth):
-        """A product of small integers in a float format, which is exact in any order."""
+        """A product of small integers in a float format, which is exact in any order; without an accumulator it is
+        negated, since of `x + dot(a, b)` passes make a sum that begins with x, which is another one (accumulate.py)."""
         if kind.dtype != "fp32" or len(kind.shape) != 2:
             return None
         k, format_ = self.choose(self.sides), self.choose(["fp16", "bf16", "fp32"])
@@ -265,7 +266,7 @@ class Expressions:
         if self.chance(0.3):
             acc = Expr(kind, "({0} & 255).to(tl.float32)", (self.expr(Kind("i32", kind.shape), depth),))
             return Expr(kind, "tl.dot({0}, {1}, {2})", (*parts, acc))
-        return Expr(kind, "tl.dot({0}, {1})", tuple(parts))
+        return Expr(kind, "(-tl.dot({0}, {1}))", tuple(parts))
 
     def broadcast(self, kind, depth):
         shape = kind.shape
