@@ -36,8 +36,9 @@ def test_knobs_that_affect_code_reach_the_options():
     affecting = {name for name, knob in knobs.TABLE.items() if knob.affects_code}
     other = {"debug": True, "default_fp_fusion": True, "f32_default": "ieee", "allow_non_constexpr_globals": True,
              "check_bounds": False, "debug_info": True}
-    # two of them choose the target, the others forbid what is off by default
-    assert affecting == other.keys() | {"cpu", "tensor_maps", "force_disable_fp_fusion", "disable_line_info"}
+    # three of them choose the target, the others forbid what is off by default
+    assert affecting == other.keys() | {"cpu", "tensor_maps", "own_ptx", "force_disable_fp_fusion",
+                                         "disable_line_info"}
     for name, value in other.items():
         assert make_options("k", {}, None, {**SETTINGS, name: value}) != Options(), name
 
