@@ -3,7 +3,8 @@
 NumPy's arrays are read as C extensions read them, by the structures of `ndarraytypes.h`.  Of torch's tensors an
 ordinary one (its dispatch keys are those of a dense tensor in the CPU's memory) is described by the functions of
 torch's stable C interface (`aoti_torch/c/shim.h`), each of which takes two nanoseconds; every other one by DLPack's
-exchange API, whose function takes fifty, since it asks for Python's lock and counts references.  Where the tensor
+exchange API, whose function takes fifty, since it asks for Python's lock and counts references.  The same holds for
+tensors in a GPU's memory, which is asked for its number as well.  Where the tensor
 stands in its Python object and the keys stand in it is no public matter: `torch_layout` finds the places and says 0
 where it is not sure of them.  Then all tensors go through DLPack, and each is asked for its negative bit.
 DLPack's words are not one to one: torch calls `int1` to `int7` eight bits there, as they take a byte.  So only tensors
@@ -169,18 +170,30 @@ class TensorCode:
         def by_keys() -> None:
             handle = n.at(thing, n.get(types, Types.TENSOR_AT))
             keys = n.get(n.at(n.get(handle, 0, PTR), n.get(types, Types.KEYS_AT)))
-            ordinary = n.either(*(n.is_("eq", keys, n.get(types, known)) for known in (Types.PLAIN, Types.INFERRED)))
+
+            def is_one_of(*known: int) -> Value:
+                return n.either(*(n.is_("eq", keys, n.get(types, word)) for word in known))
 
             def read_here() -> None:
                 n.when(n.is_("eq", n.call("describe_ordinary", handle, types, tensor), 0), lambda: n.leave(0))
                 n.write(is_described, 1)
+
+            def read_on_gpu() -> None:
+                read_here()
+                number = n.f.alloca(I32, align=8)
+                failed = n.call_pointer(n.get(types, Types.GET_GPU, PTR), I32, handle, number)
+                n.when(n.is_("ne", failed, 0), lambda: n.leave(0))
+                n.write(device, n.either(n.op("shl", n.widen(n.get(number, 0, I32)), 32), _DL_CUDA))
 
             def ask_for_sign() -> None:
                 n.when(n.is_("ne", n.both(keys, n.get(types, Types.NEGATIVE)), 0), lambda: n.leave(0))
                 n.when(knows_dtypes, lambda: n.when(n.is_("eq", n.call("element_of", handle, types), 0),
                                                     lambda: n.leave(0)))
 
-            n.when(ordinary, read_here, ask_for_sign)
+            def not_here() -> None:
+                n.when(is_one_of(Types.CUDA_PLAIN, Types.CUDA_INFERRED), read_on_gpu, ask_for_sign)
+
+            n.when(is_one_of(Types.PLAIN, Types.INFERRED), read_here, not_here)
 
         def ask_tensor() -> None:
             n.when(n.is_("ne", n.call("asked_negative", thing, types), 0), lambda: n.leave(0))
