@@ -209,8 +209,9 @@ class JITFunction(CompilingFunction, KernelInterface):
                 return
             native.learn_grid(grid)
             values, rules, atoms, positional, names = self._native_terms(call, split)
+            native.learn_kinds(values)
             if native_key <= 0:
-                native.learn_shape(positional, names, values)
+                native.learn_shape(positional, names)
                 return
             entry = self._entries[self._key(split, call.given, kernel.device)]
             constants = [v for v, rule in zip(values, rules, strict=True) if rule.is_constexpr]

@@ -26,16 +26,14 @@ def current_stream(device: int) -> int:
 def native_stream_function(device: int) -> int:
     """The address of torch's C function `(device, where the handle is put) -> 0`, a few nanoseconds a call; 0 without
     one that says what `current_stream` does."""
-    raw = raw_stream_function()
-    if raw is None:
+    raw, file = raw_stream_function(), getattr(getattr(sys.modules.get("torch"), "_C", None), "__file__", None)
+    if raw is None or file is None:
         return 0
-    function = getattr(ctypes.CDLL(sys.modules["torch._C"].__file__), _C_FUNCTION, None)
-    if function is None:
-        return 0
+    function = getattr(ctypes.CDLL(file), _C_FUNCTION, None)      # of what the module links, too
     handle = ctypes.c_void_p()
-    if function(ctypes.c_int32(device), ctypes.byref(handle)) or (handle.value or 0) != raw(device):
+    if function is None or function(ctypes.c_int32(device), ctypes.byref(handle)):
         return 0
-    return ctypes.cast(function, ctypes.c_void_p).value or 0
+    return ctypes.cast(function, ctypes.c_void_p).value or 0 if (handle.value or 0) == raw(device) else 0
 
 
 def raw_stream_function() -> Callable[[int], int] | None:
