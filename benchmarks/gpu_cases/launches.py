@@ -72,8 +72,8 @@ def _driver_alone(torch: Any, add: Any, tensors: tuple[Any, ...]) -> Callable[[]
     from tilewright.runtime import knobs
     from tilewright.runtime.devices import DEVICES
     loaded = add[(1,)](*tensors, N, BLOCK=BLOCK).function
-    values = (ctypes.c_uint64 * 4)(*(tensor.data_ptr() for tensor in tensors), N)
-    places = (ctypes.c_void_p * 4)(*(ctypes.addressof(values) + 8 * k for k in range(4)))
+    values = [ctypes.c_uint64(value) for value in (*(tensor.data_ptr() for tensor in tensors), N)]
+    places = (ctypes.POINTER(ctypes.c_uint64) * 4)(*map(ctypes.pointer, values))      # keeps them alive
     driver = ctypes.cast(ctypes.CDLL("libcuda.so.1").cuLaunchKernel, ctypes.c_void_p).value
     launchers = DEVICES.cpu(knobs.snapshot()).launchers()
     address = launchers.load("launches", f"benchmark {_LOOP}", lambda: _LOOP, {"cuLaunchKernel": driver})

@@ -275,7 +275,8 @@ def test_a_copy_on_write_tensor_is_copied_first(doubled, types, slow):
 @pytest.fixture
 def cpu_for_gpu(monkeypatch):
     """The CPU under the names of a GPU."""
-    monkeypatch.setattr(torch_layout, "_GPU", "cpu")
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch_layout, "_GPU", "CPU")
     monkeypatch.setattr(torch_layout, "_DL_CUDA", 1)
     monkeypatch.setitem(torch_layout._GPU_FUNCTIONS, Types.GET_GPU, "aoti_torch_get_device_type")      # 0 for the CPU
 
@@ -288,7 +289,7 @@ def test_how_to_read_tensors_on_a_gpu_is_learnt_from_one(cpu_for_gpu, tensor):
     assert types[Types.CUDA_PLAIN // WORD] == types[Types.CUDA_INFERRED // WORD] == torch_layout.UNKNOWN
     before = list(types)
     assert not torch_layout.learn_gpu(torch, describe(), types, [1, None, np.ones(2)]) and list(types) == before
-    assert torch_layout.learn_gpu(torch, describe(), types, [1, tensor])
+    assert torch_layout.learn_gpu(torch, describe(), types, [1, torch.ones(3).to_sparse(), tensor])
     for gpu, cpu in ((Types.CUDA_PLAIN, Types.PLAIN), (Types.CUDA_INFERRED, Types.INFERRED)):
         assert types[gpu // WORD] == types[cpu // WORD]
     assert types[Types.GET_GPU // WORD]
@@ -322,6 +323,24 @@ def test_nothing_is_learnt_from_other_tensors(cpu_for_gpu, tensor):
     types = words()
     torch_layout.learn(torch, describe(), types)
     assert not torch_layout.learn_gpu(torch, describe(), types, [tensor])
+
+
+def test_tensors_are_not_asked_before_cuda_is_in_use(cpu_for_gpu, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
+    types = words()
+    torch_layout.learn(torch, describe(), types)
+    assert not torch_layout.learn_gpu(torch, describe(), types, [torch.ones(4)])
+
+
+def test_modes_hear_nothing_of_the_search(cpu_for_gpu):
+    class Mode(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            raise AssertionError(function)
+
+    types, x = words(), torch.ones(4)
+    torch_layout.learn(torch, describe(), types)
+    with Mode():
+        assert torch_layout.learn_gpu(torch, describe(), types, [x])
 
 
 def test_without_the_c_functions_tensors_on_gpus_are_left_to_dlpack(cpu_for_gpu, monkeypatch):

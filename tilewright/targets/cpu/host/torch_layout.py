@@ -30,7 +30,7 @@ _FUNCTIONS = {Types.GET_DATA: "aoti_torch_get_data_ptr", Types.GET_SHAPE: "aoti_
 _GPU_FUNCTIONS = {**_FUNCTIONS, Types.GET_GPU: "aoti_torch_get_device_index"}
 # Names of the dispatch keys of an ordinary tensor on a kind of device; inference tensors have the first two alone.
 _KEYS = ("{}", "Autocast{}", "Autograd{}", "ADInplaceOrView")
-_GPU = "cuda"                   # torch's name for it
+_GPU = "CUDA"                   # in names of dispatch keys
 UNKNOWN = -1        # in place of dispatch keys; no tensor has all of them
 _DL_CPU, _DL_CUDA = 1, 2    # DLDeviceType
 _DTYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16",
@@ -76,16 +76,17 @@ def learn(torch: Any, describe: int, types: Any) -> bool:
 def learn_gpu(torch: Any, describe: int, types: Any, values: Iterable[Any]) -> bool:
     """Fill in what `types` says of tensors on GPUs, after `learn`, if there is one among `values` that is ordinary and
     is described as DLPack does; whether there was."""
-    kinds = (torch.Tensor, torch.nn.Parameter)
-    tensor = next((value for value in values if type(value) in kinds and value.device.type == _GPU), None)
-    if tensor is None:
-        return False
     try:
-        known = tuple(types[at // WORD] for at in (Types.PLAIN, Types.INFERRED))
-        keys = _ordinary_keys(torch, _GPU.upper())
-        probe = _described(torch, describe, tensor)
-        if _ordinary_keys(torch, "CPU") != known or _signed(probe.keys) not in keys:
+        if not torch.cuda.is_initialized():     # then no tensor is on a GPU
             return False
+        known = tuple(types[at // WORD] for at in (Types.PLAIN, Types.INFERRED))
+        keys = _ordinary_keys(torch, _GPU)
+        # Attributes of tensors are not asked for: a mode that is active may have an answer of its own.
+        tensors = (value for value in values if type(value) in (torch.Tensor, torch.nn.Parameter))
+        tensor = next((t for t in tensors if _signed(torch._C._dispatch_keys(t).raw_repr()) in keys), None)
+        if tensor is None or _ordinary_keys(torch, "CPU") != known:
+            return False
+        probe = _described(torch, describe, tensor)
         functions = _functions(_GPU_FUNCTIONS)
         said = _asked(functions, types[Types.TENSOR_AT // WORD], probe)
         elements = (ctypes.c_uint32 * Types.MOST_ELEMENTS).from_buffer(types, Types.ELEMENTS)
