@@ -369,11 +369,12 @@ class FunctionWriter:
         self._lines.append(f"  store {value}, {pointer}, align {align}{suffix}{self.mark}")
 
     def prefetch(self, pointer: Value, level: int, writes: bool = False) -> None:
-        """Ask for the line at `pointer`, which need not be memory; `level`: 3 into the first cache, 2 the second.
+        """Ask for the line at `pointer`, which need not be memory, for reading or, with `writes`, for writing.
 
-        `writes`: to write it.
+        `level`: 3 into the first cache, 2 the second.
         """
-        self.intrinsic("prefetch", VOID, (pointer, constant(I32, int(writes)), constant(I32, level), constant(I32, 1)), (PTR,))
+        numbers = (constant(I32, int(writes)), constant(I32, level), constant(I32, 1))
+        self.intrinsic("prefetch", VOID, (pointer, *numbers), (PTR,))
 
     def masked_load(self, pointer: Value, mask: Value, other: Value, align: int) -> Value:
         """Lanes of a contiguous vector where `mask`, else `other`."""
