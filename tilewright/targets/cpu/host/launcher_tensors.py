@@ -170,19 +170,23 @@ class TensorCode:
         def are(*known: int) -> Value:
             return n.either(*(n.is_("eq", keys, n.get(types, word)) for word in known))
 
-        def here() -> None:
+        def describe() -> None:
             n.when(n.is_("eq", n.call("describe_ordinary", handle, types, tensor), 0), lambda: n.leave(0))
+
+        def on_host() -> None:
+            describe()
             n.put(device, 0, 0)
+            n.leave(1)
 
         def on_gpu() -> None:
-            here()
+            describe()
             number = n.f.alloca(I32, align=8)
             failed = n.call_pointer(n.get(types, Types.GET_GPU, PTR), I32, handle, number)
             n.when(n.is_("ne", failed, 0), lambda: n.leave(0))
             n.put(device, 0, n.either(n.op("shl", n.widen(n.get(number, 0, I32)), 32), _DL_CUDA))
             n.leave(1)
 
-        n.when(are(Types.PLAIN, Types.INFERRED), lambda: (here(), n.leave(1)))
+        n.when(are(Types.PLAIN, Types.INFERRED), on_host)
         n.when(are(Types.CUDA_PLAIN, Types.CUDA_INFERRED), on_gpu)
         n.when(n.is_("ne", n.both(keys, n.get(types, Types.NEGATIVE)), 0), lambda: n.leave(0))
         knows_dtypes = n.is_("ne", n.get(types, Types.GET_DTYPE), 0)
