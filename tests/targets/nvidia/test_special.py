@@ -94,6 +94,38 @@ def test_division_by_one_number(divisor):
 
 
 @triton.jit
+def inverses(x, y, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    a, b = tl.load(x + i), tl.load(y + i)
+    tl.store(out + i, tl.extra.libdevice.pow(a, b))
+    tl.store(out + N + i, tl.extra.libdevice.atan(a))
+    tl.store(out + 2 * N + i, tl.extra.libdevice.asinh(a))
+    tl.store(out + 3 * N + i, tl.extra.libdevice.atanh(a))
+    tl.store(out + 4 * N + i, tl.extra.libdevice.log1p(a))
+
+
+def test_functions_with_reciprocals():
+    """One approximate instruction instead of a quotient, nothing in f64; and what that gives at the ends."""
+    ends = np.array([*EDGES[:-3], 0.5, -0.75, 2.0, 3.0, INF, -INF, NAN], np.float32)
+    x, y = (v.ravel() for v in np.meshgrid(ends, ends))
+    n = triton.next_power_of_2(len(x))
+    x, y = np.resize(x, n), np.resize(y, n)
+    got = np.zeros(5 * n, np.float32)
+    code = ptx_machine.run(inverses, (1,), (x, y, got), {"N": n})
+    with np.errstate(all="ignore"):
+        a, b = x.astype(np.float64), y.astype(np.float64)
+        want = np.concatenate([np.power(a, b), np.arctan(a), np.arcsinh(a), np.arctanh(a), np.log1p(a)])
+        exact = want.astype(np.float32)
+    usual = np.isfinite(exact)
+    assert ulps(got[usual], want[usual]).max() <= 4
+    np.testing.assert_array_equal(got[~usual], exact[~usual])
+    zeros = want == 0
+    np.testing.assert_array_equal(np.signbit(got[zeros]), np.signbit(exact[zeros]))
+    ptx = code.texts["ptx"]
+    assert ".f64" not in ptx and "div.rn" not in ptx and "rcp.approx.ftz.f32" in ptx
+
+
+@triton.jit
 def extremes(x, y, out, N: tl.constexpr):
     i = tl.arange(0, N)
     a, b = tl.load(x + i), tl.load(y + i)
