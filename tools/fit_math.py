@@ -186,6 +186,13 @@ def cube_root_start() -> int:
     return min(range(5540000, 5554000, 50), key=worst)
 
 
+def two_over_pi(bits: int) -> list[str]:
+    """So many bits of 2/pi after the point, in words of 32."""
+    with mp.workprec(bits + 100):
+        whole = int(mp.floor(2 / mp.pi * mp.mpf(2) ** bits))
+    return [f"0x{whole >> at & 0xFFFFFFFF:08X}" for at in range(bits - 32, -1, -32)]
+
+
 def floats(value: Real, count: int) -> list[float]:
     """`value` as a sum of `count` floats, the largest first."""
     found: list[float] = []
@@ -194,14 +201,14 @@ def floats(value: Real, count: int) -> list[float]:
     return found
 
 
+OTHERS: dict[str, Callable[[], Any]] = {"cube_root_start": cube_root_start, "two_over_pi": lambda: two_over_pi(224)}
+
+
 def main(names: Sequence[str]) -> None:
     fits = table()
-    for name in names or (*fits, *SUMS, "cube_root_start"):
-        if name == "cube_root_start":
-            print(f"{name}: {cube_root_start()}")
-            continue
-        if name in SUMS:
-            print(f"{name}: {floats(*SUMS[name])}")
+    for name in names or (*fits, *SUMS, *OTHERS):
+        if name in SUMS or name in OTHERS:
+            print(f"{name}: {floats(*SUMS[name]) if name in SUMS else OTHERS[name]()}")
             continue
         coefficients, before, final = fit(fits[name])
         print(f"{name}: error {mp.nstr(before, 3)} before rounding, {mp.nstr(final, 3)} after "

@@ -126,6 +126,30 @@ def test_functions_with_reciprocals():
 
 
 @triton.jit
+def angles(x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    a = tl.load(x + i)
+    tl.store(out + i, tl.sin(a))
+    tl.store(out + N + i, tl.cos(a))
+    tl.store(out + 2 * N + i, tl.extra.libdevice.tan(a))
+
+
+def test_large_angles_are_turned_in_integers():
+    rng = np.random.default_rng(2)
+    x = np.ldexp(rng.uniform(1, 2, 512), rng.integers(15, 128, 512)) * rng.choice([-1, 1], 512)
+    x[:6] = [INF, -INF, NAN, 2.0**20, 3.4028234663852886e38, 16367173 * 2.0**72]     # the last: 2**-29 beside n*pi/2
+    x = x.astype(np.float32)
+    got = np.zeros(3 * len(x), np.float32)
+    code = ptx_machine.run(angles, (1,), (x, got), {"N": len(x)})
+    with np.errstate(all="ignore"):
+        want = np.concatenate([function(x.astype(np.float64)) for function in (np.sin, np.cos, np.tan)])
+    usual = np.isfinite(want)
+    assert (ulps(got[usual], want[usual]) <= np.repeat([2, 2, 4], len(x))[usual]).all()
+    assert np.isnan(got[~usual]).all() and not usual[:3].any()
+    assert ".f64" not in code.texts["ptx"]
+
+
+@triton.jit
 def extremes(x, y, out, N: tl.constexpr):
     i = tl.arange(0, N)
     a, b = tl.load(x + i), tl.load(y + i)

@@ -3,8 +3,9 @@
 `emit(f, name, *args)` writes the function of the op row `name`; `FUNCTIONS` lists those of one operand, `BINARY`
 those of two.  No library is called, so that
 results do not depend on the system and a vector stays in registers.  The bounds are those of the op table, with and
-without FMA.  f32 is computed in f32 (but for large angles, and without FMA pow and exp10), where one number has too few
-digits as a sum of two.  The polynomials' coefficients come from tools/fit_math.py.  Tests: tests/targets/llvm/test_mathlib.py.
+without FMA.  f32 is computed in f32 (but without FMA pow, exp10 and the reduction of angles), where one number
+has too few digits as a sum of two.  The polynomials' coefficients come from tools/fit_math.py.
+Tests: tests/targets/llvm/test_mathlib.py.
 """
 
 from __future__ import annotations

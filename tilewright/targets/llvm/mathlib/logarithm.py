@@ -1,5 +1,5 @@
-"""log, log2, and log1p and log10 of f32: x = m * 2**e with m in [sqrt(1/2), sqrt(2)), then log(m) by a polynomial in m - 1, or
-atanh's series.
+"""log, log2, and log1p and log10 of f32: x = m * 2**e with m in [sqrt(1/2), sqrt(2)), then log(m) by a polynomial in
+m - 1, or atanh's series.
 
 Denormals are scaled up first.  The leading parts of e*ln(2) and m - 1 are added with their rounding error kept, so
 that the sum is within 1 ulp with and without FMA.  Exact: log(1), 0 (-inf), negative (NaN), inf, NaN.

@@ -2,8 +2,8 @@
 
 f32 with FMA subtracts three float parts of pi/2; without FMA it reduces in f64.  f64 subtracts four parts, of 33
 bits each but the last, so that the products are exact, and keeps the remainder as a sum of two numbers.
-Beyond 2**20 `large_angles` takes over.  Bound: 2 ulp, for all x; sin(-0) = -0; inf and NaN give NaN.
-Tests: test_mathlib.py.
+Beyond 2**20 `large_angles` and `large_angles_single` take over.
+Bounds: 2 ulp, tan 4, for all x; sin(-0) = -0; inf and NaN give NaN.  Tests: test_mathlib.py.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tilewright.targets.llvm.mathlib.kit import (
     two_sum,
 )
 from tilewright.targets.llvm.mathlib.large_angles import with_large
+from tilewright.targets.llvm.mathlib.large_angles_single import with_large_single
 from tilewright.targets.llvm.text import FunctionWriter
 from tilewright.targets.llvm.types import Value, constant
 
@@ -75,6 +76,13 @@ def _reduce_double(f: FunctionWriter, a: Value) -> tuple[Value, Value, Value]:
     return n, r, tail
 
 
+def _reduced(f: FunctionWriter, a: Value) -> tuple[Value, ...]:
+    """(quadrant, remainder[, its tail]) of a >= 0."""
+    if not is_single(a):
+        return with_large(f, a, _reduce_double(f, a))
+    return (with_large_single if f.isa.fma else with_large)(f, a, _reduce_single(f, a))
+
+
 def _kernels(f: FunctionWriter, r: Value, tail: Value | None) -> tuple[Value, Value]:
     """(sin, cos) of r + tail."""
     z = f.op("fmul", r, r)
@@ -93,8 +101,7 @@ def _kernels(f: FunctionWriter, r: Value, tail: Value | None) -> tuple[Value, Va
 def _sin_cos(f: FunctionWriter, x: Value, turn: int) -> Value:
     """sin(|x| + turn * pi/2), with no sign of x."""
     a = magnitude(f, x)
-    near = _reduce_single(f, a) if is_single(x) else _reduce_double(f, a)
-    n, r, *tail = with_large(f, a, near)
+    n, r, *tail = _reduced(f, a)
     sine, cosine = _kernels(f, r, tail[0] if tail else None)
     integer = x.type.as_int
     quadrant = f.op("add", n, constant(integer, turn)) if turn else n
@@ -107,7 +114,7 @@ def _sin_cos(f: FunctionWriter, x: Value, turn: int) -> Value:
 def tan_single(f: FunctionWriter, x: Value) -> Value:
     """tan(r), or -1 / tan(r) an odd number of quarter turns further, of f32; 4 ulp."""
     a, bits = magnitude(f, x), x.type.as_int
-    n, r = with_large(f, a, _reduce_single(f, a))
+    n, r = _reduced(f, a)
     z = f.op("fmul", r, r)
     t = f.fma(f.op("fmul", r, z), polynomial(f, z, _TAN_F32), r)
     odd = f.icmp("ne", f.op("and", n, constant(bits, 1)), constant(bits, 0))
