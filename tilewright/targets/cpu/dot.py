@@ -4,8 +4,8 @@ The operands are packed into scratch as the machine's `Scheme` for the product w
 type that is an affine, unmasked load is read where it lies (`left`).  The accumulator is the buffer of the loop-carried
 value if nobody else needs its old content, so that a K loop copies nothing, and one that starts at zero is not cleared:
 the first product overwrites it (`sets_first`).  `product` and `tiled` do the rest, for several steps of a loop at once
-where that pays (`rounds`).  The attribute `precision` asks for less than IEEE
-and is met by it.
+where that pays (`rounds`), and ask for what will be `wanted`.  The attribute `precision` asks for less than IEEE and is
+met by it.
 Before: see `fuse`.  After: the result is bound to a buffer.  Tests: tests/targets/cpu/test_dot.py.
 """
 
