@@ -23,7 +23,7 @@ from tilewright.targets.cpu.state import Kernel, Virtual
 from tilewright.targets.llvm.types import I64, constant, integer_value
 from tilewright.targets.llvm.types import Value as LlvmValue
 
-_DEAR = 8                   # work (`plan.work`) from which a nest that reads a tile only once has time
+DEAR = 8                    # work (`plan.work`) from which a nest that reads a tile only once has time
 _MOST_BYTES = 1 << 18       # of a tile; more would not stay in the second cache
 _KEEPS = ("splat", "broadcast", "expand_dims", "permute", "reshape", "hint", "bitcast", "ext_s", "ext_u", "trunc")
 
@@ -90,7 +90,7 @@ class Ahead:
         if not shape or not roots or size > _MOST_BYTES:
             return False
         last = max(roots, key=lambda r: self.plan.places[r].number)
-        return (value in self.plan.kept or root is last) and (len(roots) > 1 or nest_work >= _DEAR)
+        return (value in self.plan.kept or root is last) and (len(roots) > 1 or nest_work >= DEAR)
 
     def _loop_around(self, op: Op) -> Op | None:
         around = self.plan.places[op].around

@@ -368,9 +368,13 @@ class FunctionWriter:
     def store(self, value: Value, pointer: Value, align: int, *, suffix: str = "") -> None:
         self._lines.append(f"  store {value}, {pointer}, align {align}{suffix}{self.mark}")
 
-    def prefetch(self, pointer: Value, level: int) -> None:
-        """Ask for the line at `pointer`, which need not be memory; `level`: 3 into the first cache, 2 the second."""
-        self.intrinsic("prefetch", VOID, (pointer, constant(I32, 0), constant(I32, level), constant(I32, 1)), (PTR,))
+    def prefetch(self, pointer: Value, level: int, writes: bool = False) -> None:
+        """Ask for the line at `pointer`, which need not be memory, for reading or, with `writes`, for writing.
+
+        `level`: 3 into the first cache, 2 the second.
+        """
+        numbers = (constant(I32, int(writes)), constant(I32, level), constant(I32, 1))
+        self.intrinsic("prefetch", VOID, (pointer, *numbers), (PTR,))
 
     def masked_load(self, pointer: Value, mask: Value, other: Value, align: int) -> Value:
         """Lanes of a contiguous vector where `mask`, else `other`."""
