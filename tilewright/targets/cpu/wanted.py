@@ -1,9 +1,9 @@
 """What a product may ask for beforehand (`asking`): what is packed next, and where the sums of a loop will be stored.
 
 Both come from far away: to pack a tile, and to write to lines that are in no near cache, takes as long as these come.
-A step of a loop that packs its right operand, since it was not found as it was packed before, is mostly followed by one
-that does.  (1024^3 of float32 in tiles of 128x128x64 and 64x64x32 with both, and A's next tile in the second cache: 1.05
-and 1.04 times as fast, of which the stores are 1.04 and 1.03; Emerald Rapids, 2026-12-01.  No difference on Zen 3.)
+A step of a loop that packs its right operand, since it was not found as it was packed before, is mostly followed by
+one that does.  (1024^3 of float32 in tiles of 128x128x64 and 64x64x32 with both, and A's next tile in the second cache:
+1.05 and 1.04 times as fast, of which stores are 1.04 and 1.03; Emerald Rapids, 2026-12-01.  No difference on Zen 3.)
 Before: the operands of the product are packed.  After: `Lines`.  Tests: tests/targets/cpu/test_wanted.py.
 """
 
