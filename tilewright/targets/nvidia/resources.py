@@ -22,6 +22,9 @@ REGISTERS = 1 << 16         # 32 bits each, of a block; the same place
 THREAD_REGISTERS = 255      # of a thread; the same place
 WARP_SIZE = 32
 
+ONE_CTA = ("num_ctas is taken and has no effect: each program runs on one CTA (thread block), and the results are the "
+           "same")
+
 
 def check_options(options: Options) -> None:
     """Raise `CompilationError` for options that no NVIDIA GPU has, `OutOfResources` for registers that none has."""
@@ -42,8 +45,7 @@ def check_options(options: Options) -> None:
 @cache
 def _tell_of_one_cta() -> None:
     """Once a process: what a program computes does not depend on it, and a tuner has many such configs."""
-    warnings.warn("num_ctas is taken and has no effect: each program runs on one CTA (thread block), and the results "
-                  "are the same", SingleCtaWarning, stacklevel=3)
+    warnings.warn(ONE_CTA, SingleCtaWarning, stacklevel=3)
 
 
 def buffer_bytes_of(module: Module) -> int:
@@ -59,11 +61,13 @@ def buffer_bytes_of(module: Module) -> int:
     return most
 
 
-def stages_that_fit(name: str, wanted: int, needs: Callable[[int], Iterator[int]], capability: Capability) -> int:
+def stages_that_fit(name: str, wanted: int, needs: Callable[[int], Iterator[int]], capability: Capability,
+                    warned: Callable[[str], object] = lambda message: None) -> int:
     """The largest number of stages up to `wanted` with which the kernel `name` fits into shared memory.
 
     `needs(stages)` gives what the buffers of so many take, and then, if it is asked further, what a program takes in
-    all.  Less than `wanted` is a `FewerStagesWarning`; `OutOfResources` if not even one stage fits.
+    all.  Less than `wanted` is a `FewerStagesWarning`, whose message `warned` gets; `OutOfResources` if not even one
+    stage fits.
     """
     limit = capability.shared_bytes
     asked = required = 0
@@ -73,9 +77,11 @@ def stages_that_fit(name: str, wanted: int, needs: Callable[[int], Iterator[int]
         required = buffers if buffers > limit else next(found)
         if required <= limit:
             if asked:
-                warnings.warn(f"{name}: num_stages={wanted} takes {asked} bytes of shared memory, and a program may "
-                              f"have {limit}; it is compiled with num_stages={stages}. Give num_stages={stages}, or "
-                              "smaller blocks", FewerStagesWarning, stacklevel=2)
+                message = (f"{name}: num_stages={wanted} takes {asked} bytes of shared memory, and a program may have "
+                           f"{limit}; it is compiled with num_stages={stages}. Give num_stages={stages}, or smaller "
+                           "blocks")
+                warned(message)
+                warnings.warn(message, FewerStagesWarning, stacklevel=2)
             return stages
         asked = asked or required
         if not buffers:

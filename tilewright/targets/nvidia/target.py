@@ -26,6 +26,7 @@ Before: tile IR fresh from the frontend.  After: a `CodeObject` for one compute 
         asserts          message and location of each `device_assert`, in the order of their numbers
         prints           what each `device_print` prints; the text itself comes from the device's printf
         num_stages       of pipelined loops, what was made of the option
+        warnings         what was warned of: message, and the name of the warning's class
         registers, spill_bytes, local_bytes, advisories, assembler
                          what the assembler says (bytes a thread), and which one it was
 
@@ -163,16 +164,16 @@ class NvidiaTarget(Target):
 
     def laid_out(self, module: Module, options: Options) -> Module:
         """`module`, on which `passes` have run, with layouts and barriers, and as many stages as have buffers."""
-        return self._fitting(module, options, lambda staged: 0)[0]
+        return self._fitting(module, options, lambda staged: 0, lambda message: None)[0]
 
     def _limited(self, options: Options) -> Capability:
         """What the GPU can do for a kernel with these options."""
         return self.capability if options.maxnreg is None else self.capability._replace(registers=options.maxnreg)
 
     def _fitting(self, module: Module, options: Options, shared_bytes: Callable[[Module], int],
-                 may_persist: bool = True) -> tuple[Module, int]:
+                 warned: Callable[[str], object], may_persist: bool = True) -> tuple[Module, int]:
         """The same with as many stages as fit, and what is left of `num_stages`; `shared_bytes` says what all of a
-        module takes."""
+        module takes, `warned` gets the message of a `FewerStagesWarning`."""
         with NO_FORK:
             from tilewright.targets.nvidia.passes.boxes import copy_boxes
             from tilewright.targets.nvidia.passes.held import hold
@@ -202,7 +203,7 @@ class NvidiaTarget(Target):
             yield shared_bytes(found[stages])
 
         wanted = most_stages(laid_out, options.num_stages)
-        stages = stages_that_fit(module.entry_name, wanted, needs, limited)
+        stages = stages_that_fit(module.entry_name, wanted, needs, limited, warned)
         return found[stages], options.num_stages if stages == wanted else min(stages, options.num_stages)
 
     def compile(self, module: Module, options: Options, meanwhile: Callable[[], object] | None = None,
@@ -224,14 +225,16 @@ class NvidiaTarget(Target):
         with NO_FORK:
             from tilewright.ir.text import print_module
             from tilewright.targets.nvidia.generate import generate
+            from tilewright.targets.nvidia.resources import ONE_CTA
         made: list[Generated] = []
 
         def shared_bytes(staged: Module) -> int:
             made.append(generate(staged, self._limited(options), options.num_warps, options.line_info, options.maxnreg))
             return int(made[-1].metadata["shared"])
 
+        fewer: list[str] = []
         with COLLECTOR_RESTS:
-            laid_out, num_stages = self._fitting(module, options, shared_bytes, may_persist)
+            laid_out, num_stages = self._fitting(module, options, shared_bytes, fewer.append, may_persist)
         generated = made[-1]        # what fits is asked about last
         texts: dict[str, str] = {}
 
@@ -242,7 +245,11 @@ class NvidiaTarget(Target):
 
         binary, ptx, facts = self._made(generated.text, generated.programs, module.entry_name, options, print_and_more)
         texts = {**texts, "llir": generated.text, "ptx": ptx}
-        metadata = {**generated.metadata, "num_stages": num_stages, **facts, **_plain(module, options, generated)}
+        given = [{"message": message, "category": "FewerStagesWarning"} for message in fewer]
+        if options.num_ctas != 1:
+            given.append({"message": ONE_CTA, "category": "SingleCtaWarning"})
+        metadata = {**generated.metadata, "num_stages": num_stages, "warnings": given, **facts,
+                    **_plain(module, options, generated)}
         return CodeObject(self.name, module.entry_name, binary, texts, metadata)
 
     def without_maps(self, code: CodeObject) -> CodeObject:
