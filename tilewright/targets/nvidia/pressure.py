@@ -32,6 +32,7 @@ _LEAST_WAITING = 32         # the same of a program that waits for itself: then 
 _STEPS = 3                  # how many numbers of programs are tried above the usual one
 _IN_FLIGHT = 64 << 10       # bytes of loads on an SM beyond which more programs gain nothing (`_busy`)
 WAITS = frozenset({"reduce", "scan", "sort"})       # where a program's threads wait for one another
+HOLDS = WAITS | {"dot", "warpgroup_dot"}            # where tiles cannot be made piece by piece
 _GRANULE = 8                # they are given out in eights
 _BESIDE = 16                # for addresses and what is in between, where a program has an SM for itself
 _WORD = 4                   # bytes of a register
@@ -60,6 +61,15 @@ def counts_of_programs(module: Module, num_warps: int, indices: Set[Value] | Non
 def fits(module: Module, num_warps: int) -> bool:
     """Whether a thread can hold its tiles while it waits, if an SM runs one program of a laid-out module."""
     return _Pressure(module).most_waiting() + _BESIDE <= min(_MOST, _FILE // (32 * num_warps))
+
+
+def registers_held(module: Module) -> int:
+    """The most registers of a thread that tiles of a laid-out module take where they have to exist as a whole.
+
+    A tile between elementwise ops does not count: it is made piece by piece (1,048,576 elements in 4 warps, stored as
+    they are loaded: 8192 a thread, and none of them spilled).
+    """
+    return _Pressure(module).most_held()
 
 
 def _room(registers: int, num_warps: int, least: int) -> int:
@@ -135,31 +145,39 @@ class _Pressure:
 
     def most(self) -> int:
         """The most registers that tiles take at once."""
-        return self._most(self._body, (), False)
+        return self._most(self._body, (), None)
 
     def most_waiting(self) -> int:
         """The same across an op in which a program's threads wait for one another, one of `WAITS`."""
-        return self._most(self._body, (), True)
+        return self._most(self._body, (), WAITS)
 
-    def _most(self, block: Block, behind: Iterable[Value], waiting: bool) -> int:
-        """The same in `block`, if the values `behind` are needed after it."""
+    def most_held(self) -> int:
+        """The same before or behind one of `HOLDS`."""
+        return self._most(self._body, (), HOLDS, with_own=True)
+
+    def _most(self, block: Block, behind: Iterable[Value], at: Set[str] | None, with_own: bool = False) -> int:
+        """The same in `block`, if the values `behind` are needed after it: at any op, or across those called `at`; then
+        `with_own` also counts what they take or give."""
         live = {*behind, *self._held(block.terminator.operands)} if block.ops else set(behind)
         size = self._size(live)
-        most = 0 if waiting else size
+        most = size if at is None else 0
         for op in reversed(block.ops):
+            counts = at is None or op.name in at
+            if counts and with_own:
+                most = max(most, size)
             for result in op.results:
                 if result in live:
                     live.remove(result)
                     size -= self._sizes[result]
-            if waiting and op.name in WAITS:
-                most = max(most, size)
+            if counts and size > most:
+                most = size
             for region in op.regions:
-                most = max(most, self._most(region, live, waiting))
+                most = max(most, self._most(region, live, at, with_own))
             needed = {*self._held(op.operands), *(v for r in op.regions for v in self._held(_outer(r)))} - live
             if needed:
                 live |= needed
                 size += self._size(needed)
-            if not waiting and size > most:
+            if counts and (with_own or at is None) and size > most:
                 most = size
         return most
 

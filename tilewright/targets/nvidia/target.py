@@ -181,9 +181,10 @@ class NvidiaTarget(Target):
             from tilewright.targets.nvidia.passes.order import order
             from tilewright.targets.nvidia.passes.persist import persist
             from tilewright.targets.nvidia.passes.pipeline import most_stages, pipeline
-            from tilewright.targets.nvidia.resources import buffer_bytes_of, stages_that_fit
+            from tilewright.targets.nvidia.resources import buffer_bytes_of, check_registers, stages_that_fit
         limited = self._limited(options)
         laid_out = lay_out(module, options.num_warps, limited)
+        check_registers(laid_out, options.num_warps)
         if may_persist and options.maxnreg is None:
             laid_out = persist(laid_out, options.num_warps)
         held = hold(laid_out, options.num_warps, limited)
@@ -225,7 +226,7 @@ class NvidiaTarget(Target):
         with NO_FORK:
             from tilewright.ir.text import print_module
             from tilewright.targets.nvidia.generate import generate
-            from tilewright.targets.nvidia.resources import ONE_CTA
+            from tilewright.targets.nvidia.resources import ONE_CTA, check_length
         made: list[Generated] = []
 
         def shared_bytes(staged: Module) -> int:
@@ -236,6 +237,7 @@ class NvidiaTarget(Target):
         with COLLECTOR_RESTS:
             laid_out, num_stages = self._fitting(module, options, shared_bytes, fewer.append, may_persist)
         generated = made[-1]        # what fits is asked about last
+        check_length(module.entry_name, generated.text, options.num_warps)
         texts: dict[str, str] = {}
 
         def print_and_more() -> None:
