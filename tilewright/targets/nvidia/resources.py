@@ -26,8 +26,8 @@ WARP_SIZE = 32
 # this many times as much ptxas works for minutes: dots of 256x256x16 in 1 warp (9.0 times) take it 26 s, of 512x512x16
 # in 4 (the same) 24 s, of 512x512x512 in 4 (12 times) more than 300 s; of 256x256x64 in 4 (4.0 times) 4 s.
 _TIMES_HELD = 8
-# The same of lines of LLVM text: 16,019 of one load after the other take it 12 s, 28,680 of a copy of 1,048,576 elements
-# in 4 warps 99 s.  (All on two cores of an EPYC of 2021 that others used as well, 2026-12-01.)
+# The same of lines of LLVM text: 16,019 of one load after the other take it 12 s, 28,680 of a copy of 1,048,576
+# elements in 4 warps 99 s.  (All on two cores of an EPYC of 2021 that others used as well, 2026-12-01.)
 MOST_LINES = 80_000
 
 ONE_CTA = ("num_ctas is taken and has no effect: each program runs on one CTA (thread block), and the results are the "
