@@ -122,7 +122,7 @@ def test_an_older_library_that_knows_no_option_for_the_cache(monkeypatch):
         asked = []
 
         def nvJitLinkCreate(self, handle, count, options):      # noqa: N802
-            self.asked.append([option for option in options])
+            self.asked.append(list(options))
             return int(b"-no-cache" in self.asked[-1])
 
         def __getattr__(self, name):

@@ -3,8 +3,8 @@
 nvJitLink is the quicker one, since its library stays loaded.  It assembles for linking, though, where `setmaxnreg` is
 ignored (advisory C7504), so PTX with that goes to ptxas (experiment of 2026-11-29 on an H200: attention 1.8 times
 slower).  An nvJitLink that does not know the architecture or cannot be loaded is as good as none.
-Its own cache stays off: what is made here is kept by who asks, and to use the cache it loads and initialises the driver,
-which no compile child needs (option `-no-cache`; 13.0 and 12.9 have it).
+Its own cache stays off: what is made here is kept by who asks, and to use the cache it loads and initialises the
+driver, which no compile child needs (option `-no-cache`; 13.0 and 12.9 have it).
 The compile child runs this (`server`), so that a death of the library is an error of one compilation.
 Before: PTX.  After: `Cubin`; its log is that of `ptxas -v`.  Tests: tests/targets/llvm/test_cubin.py.
 """
