@@ -1,4 +1,4 @@
-"""Index arithmetic that wraps in its type: the values and masks made from it are the same on every engine."""
+"""Integer arithmetic that wraps in its type, of indices above all: the same values and masks on every engine."""
 
 import functools
 
@@ -188,3 +188,28 @@ def test_a_loaded_row_number_wraps_times_its_stride(unchecked):
     o = np.zeros((4, 32), np.float32)
     unchecked(rows_by_loaded_numbers, (1,), o, x, rows, STRIDE=32)
     np.testing.assert_array_equal(o, x[[3, 1, 0, 2]])
+
+
+@triton.jit
+def extremes_of_wrapped(o, x, N: tl.constexpr):
+    i = tl.arange(0, N)
+    a, b, c, d = tl.load(x + i), tl.load(x + N + i), tl.load(x + 2 * N + i), tl.load(x + 3 * N + i)
+    tl.store(o + i, tl.maximum(a, tl.maximum(b, -c)))
+    tl.store(o + N + i, tl.minimum(-a, tl.minimum(b * -1, 0 - c)))
+    tl.store(o + 2 * N + i, tl.maximum(tl.maximum(a + b, c), c - d))
+    tl.store(o + 3 * N + i, tl.minimum(tl.minimum(a, b - c), d + c))
+    tl.store(o + 4 * N + i, tl.maximum(-a, -b))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.int64])
+def test_extremes_of_sums_and_negated_numbers_that_wrap(launch, dtype):
+    n, info = 256, np.iinfo(dtype)
+    rng = np.random.default_rng(1)
+    ends = np.array([info.min, info.min + 1, -1, 0, 1, 3, info.max - 1, info.max], dtype)
+    x = np.where(rng.random((4, n)) < 0.6, rng.choice(ends, (4, n)), rng.integers(-9, 9, (4, n))).astype(dtype)
+    o = np.zeros((5, n), dtype)
+    launch(extremes_of_wrapped, (1,), o, x, N=n)
+    a, b, c, d = x
+    want = [np.maximum.reduce([a, b, -c]), (-x[:3]).min(axis=0), np.maximum.reduce([a + b, c, c - d]),
+            np.minimum.reduce([a, b - c, d + c]), np.maximum(-a, -b)]
+    assert (o == np.stack(want)).all()

@@ -33,6 +33,40 @@ def test_high_words() -> None:
     assert made[1:] == text.splitlines()[1:]
 
 
+_MAXIMUM = "\tmax.s32 \t%r9, %r2, %r1;\n"
+
+
+@pytest.mark.parametrize("text", ["neg.s32 \t%r2, %r1;", "sub.s32 \t%r2, 0, %r1;", "mul.lo.s32 \t%r2, %r1, -1;"])
+@pytest.mark.parametrize("predicate", ["", "@%p1 ", "@!%p1 "])
+def test_negations_beside_maxima(text: str, predicate: str) -> None:
+    made = repaired(f"\t{predicate}{text}\n{_MAXIMUM}").splitlines()
+    assert made == [f"\t{predicate}not.b32 %r2, %r1; {predicate}add.s32 %r2, %r2, 1;", _MAXIMUM[:-1]]
+    assert repaired(f"\t{text}\n") == f"\t{text}\n"
+
+
+def test_subtractions_and_other_factors_stay() -> None:
+    text = f"\tsub.s32 \t%r2, 10, %r1;\n\tmul.lo.s32 \t%r3, %r1, -10;\n\tneg.s64 \t%rd1, %rd2;\n{_MAXIMUM}"
+    assert repaired(text) == text
+
+
+@triton.jit
+def largest_of_negated(x, out, N: tl.constexpr):
+    at = tl.arange(0, N)
+    a, b, c = tl.load(x + at), tl.load(x + N + at), tl.load(x + 2 * N + at)
+    tl.store(out + at, tl.maximum(a, tl.maximum(b, -c)))
+    tl.store(out + N + at, tl.minimum(-a, tl.minimum(b * -1, 0 - c)))
+
+
+def test_values_of_negations_beside_maxima() -> None:
+    n = 64
+    x = np.random.default_rng(0).integers(-(1 << 31), 1 << 31, (3, n)).astype(np.int32)
+    x[:, 0], x[2, 1], out = [-9, 3, 7], -(1 << 31), np.zeros((2, n), np.int32)
+    code = ptx_machine.run(largest_of_negated, (1,), (x, out, n), {})
+    assert "neg.s32" not in code.texts["ptx"] and ", -1;" not in code.texts["ptx"]
+    assert out[0].tolist() == np.maximum(np.maximum(x[0], x[1]), -x[2]).tolist() and out[0, 0] == 3
+    assert out[1].tolist() == (-x).min(axis=0).tolist()
+
+
 @triton.jit
 def products_in_a_loop(x, out, n):
     pid = tl.program_id(0)

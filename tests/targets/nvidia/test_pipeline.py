@@ -337,3 +337,51 @@ def test_operands_where_memory_says(M, N, K, tiles, warps, seed):
     want = a.astype(np.float64) @ b.astype(np.float64)
     np.testing.assert_allclose(c, want, rtol=0, atol=2e-3 * np.abs(want).max())
     assert "cp.async.cg.shared.global" in code.texts["ptx"] and "ld.global.b16" not in code.texts["ptx"]
+
+
+@triton.jit
+def products_in_regions(a_ptr, b_ptr, c_ptr, K, most, SIDE: tl.constexpr, WAY: tl.constexpr):
+    i = tl.arange(0, SIDE)
+    at = i[:, None] * SIDE + i[None, :]
+    total = tl.zeros((SIDE, SIDE), tl.float32)
+    for k in range(0, K, SIDE):
+        x = tl.load(a_ptr + i[:, None] * K + (k + i)[None, :])
+        y = tl.load(b_ptr + k * SIDE + at)
+        if WAY == "both ways":
+            if k & SIDE:
+                total = tl.dot(x, y, total * 2)
+            else:
+                total += tl.dot(x, y)
+        elif WAY == "a loop, and behind it":
+            for _ in range(k // SIDE, most):
+                total = tl.dot(x, y, total)
+            total = tl.dot(x, y, total * 2)
+        else:
+            done = k // SIDE
+            while done < most:
+                total = tl.dot(x, y, total)
+                done += 1
+            if k & SIDE:
+                total = tl.dot(x, y, total * 2)
+    tl.store(c_ptr + at, total)
+
+
+@pytest.mark.parametrize("way", ["both ways", "a loop, and behind it", "a while loop, and a branch behind it"])
+@pytest.mark.parametrize("side, warps", [(16, 1), (32, 4), (64, 4)])
+def test_fragments_are_loaded_where_they_are_needed(way, side, warps):
+    """What one way of a branch, or a loop of no iterations, has loaded is not there for others."""
+    K, most = 4 * side, 2
+    a, b = (np.random.default_rng(n).integers(-3, 4, K * side).astype(np.float16) for n in range(2))
+    c, want = np.zeros((side, side), np.float32), np.zeros((side, side), np.float32)
+    code = ptx_machine.run(products_in_regions, (1,), (a, b, c, K, most),
+                           {"SIDE": side, "WAY": way, "num_warps": warps})
+    assert "async_copy" in code.texts["laid-out"] or (side == 64 and "while" in way)
+    for n in range(K // side):
+        at = slice(n * side, (n + 1) * side)
+        product = a.reshape(side, K)[:, at].astype(np.float32) @ b.reshape(K, side)[at].astype(np.float32)
+        if way == "both ways":
+            want = product + want * (2 if n & 1 else 1)
+        else:
+            want = want + max(0, most - n) * product
+            want = product + want * 2 if n & 1 or way.startswith("a loop") else want
+    np.testing.assert_array_equal(c, want)

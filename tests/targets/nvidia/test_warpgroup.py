@@ -287,6 +287,26 @@ def test_rows_in_registers_by_a_matrix_that_is_held(seed):
 
 
 @triton.jit
+def turns(a, b, c, count, rounds, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    m, n, k = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
+    total = tl.zeros((M, N), tl.float32)
+    for i in range(count):
+        x = tl.load(a + m[:, None] * (K * count) + (i * K + k)[None, :])
+        y = tl.load(b + (i * K + k)[:, None] * N + n[None, :])
+        for _ in range(rounds):
+            total = tl.dot(x, y, total)
+    tl.store(c + m[:, None] * N + n[None, :], total)
+
+
+@pytest.mark.parametrize("M, N, K", [(48, 32, 32), (96, 48, 64), (64, 32, 32)])
+def test_what_is_held_has_room_for_the_padding_of_its_rows(M, N, K):
+    a, b, c = numbers((M, 3 * K), 0), numbers((3 * K, N), 1), np.zeros((M, N), np.float32)
+    code = ptx_machine.run(turns, (1,), (a, b, c, 3, 2), {"M": M, "N": N, "K": K})
+    close(c, 2 * wide(a) @ wide(b))
+    assert code.texts["laid-out"].count("shared_store") == 2
+
+
+@triton.jit
 def eight_matrices(x, w, out, count, M: tl.constexpr, N: tl.constexpr):
     m, n = tl.arange(0, M), tl.arange(0, N)
     at = n[:, None] * N + n[None, :]

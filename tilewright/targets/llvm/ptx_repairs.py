@@ -9,6 +9,10 @@ itself).  A shift takes the half out in two instructions, so only halves that ar
 ptxas 13.0 does the same to the high word that `mov.b64 {_, %r}, %rd` takes out of a product in a loop: where it moves
 what does not change out of the loop, it multiplies by the factor that is left as if the low word were meant
 (`umulhi(pid, x) * 3`; one of 600 random kernels on an H200, 2026-12-01).  With a shift its code is right, and as long.
+ptxas 13.0 also joins `max.s32` (or min) of a `max.s32` into one VIMNMX3, on 9.0 and 10.0, and forgets that the second
+number of the inner one was negated: `max(a, max(b, -c))` is max(a, b, c) (one of 2,000 random kernels on an H200,
+2026-12-01; its SASS, and that of three lines of PTX).  However a negation is written (neg, 0 - c, c * -1), ptxas sees
+one; `not` and an addition it leaves as they are, and joins the addition with the maximum.
 Before: PTX, LLVM's or ours.  After: PTX of the same meaning.  Tests: tests/targets/llvm/test_ptx_repairs.py.
 """
 
@@ -26,10 +30,24 @@ _HIGH_HALF = re.compile(r"\bmov\.b32\s+\{_, (%\w+)\}, (%\w+);")
 _CHOSEN = re.compile(r"\bselp\.b16\s+%\w+, (%\w+), (%\w+),")
 
 
+_NEGATED = re.compile(r"(@!?%\w+\s+)?\b(?:neg\.s32\s+(%\w+), (%\w+)|sub\.[su]32\s+(%\w+), 0, (%\w+)"
+                      r"|mul\.lo\.[su]32\s+(%\w+), (%\w+), -1);")
+
+
+def _inverted(found: re.Match[str]) -> str:
+    """~c + 1."""
+    predicate, *pairs = found.groups()
+    to, source = filter(None, pairs)
+    predicate = predicate or ""
+    return f"{predicate}not.b32 {to}, {source}; {predicate}add.s32 {to}, {to}, 1;"
+
+
 def repaired(ptx: str) -> str:
     """The text to assemble, and to show."""
     if "neg.s16" in ptx or "abs.s16" in ptx:        # looking for a word takes a hundredth of what a pattern does
         ptx = _OVERFLOWS.sub(_IN_32_BITS, ptx)
+    if "max.s32" in ptx or "min.s32" in ptx:
+        ptx = _NEGATED.sub(_inverted, ptx)
     if "{_, " not in ptx:
         return ptx
     ptx = _HIGH_WORD.sub(_SHIFTED, ptx)

@@ -104,7 +104,7 @@ def lower_for(kernel: Kernel, op: Op) -> None:
         kernel.shared.forget()
         kernel.bind(index, (position,))
         packing.bind(carried, rest)
-        with kernel.one_op(()):     # what is made here is not there behind the loop
+        with kernel.region():
             kernel.run_block(body)
             following = packing.packed(body.terminator.operands)
         done = code.op("add", count, one)
@@ -128,7 +128,7 @@ def lower_while(kernel: Kernel, op: Op) -> None:
     def condition(values: tuple[LlvmValue, ...]) -> LlvmValue:
         kernel.shared.forget()
         bind_all(kernel, before.args, values)
-        with kernel.one_op(()):
+        with kernel.region():
             kernel.run_block(before)
             flag, *rest = before.terminator.operands
             passed.extend(flatten(kernel, rest))
@@ -136,7 +136,7 @@ def lower_while(kernel: Kernel, op: Op) -> None:
 
     def run(values: tuple[LlvmValue, ...]) -> Sequence[LlvmValue]:
         bind_all(kernel, body.args, passed)
-        with kernel.one_op(()):
+        with kernel.region():
             kernel.run_block(body)
             return flatten(kernel, body.terminator.operands)
 
@@ -152,7 +152,7 @@ def lower_if(kernel: Kernel, op: Op) -> None:
     def way(index: int) -> Sequence[LlvmValue]:
         kernel.shared.forget()
         block = op.regions[index]
-        with kernel.one_op(()):     # what is made here is not there on the other way
+        with kernel.region():
             kernel.run_block(block)
             if not packings:
                 packings.append(Packing(kernel, block.terminator.operands))

@@ -187,7 +187,7 @@ def write_registers(kernel: Kernel, access: Access, base: LlvmValue, registers: 
 
 
 class Loads:
-    """The loads of a trip, each written when one of its registers is first asked for."""
+    """The loads of a trip, each written when one of its registers is first asked for, in each region anew."""
 
     def __init__(self, kernel: Kernel, access: Access, base: LlvmValue, element: Element) -> None:
         self._kernel, self._access = kernel, access
@@ -202,7 +202,7 @@ class Loads:
         at = self._step_of[self._access.copies[register]]
         if at not in self._elements:
             elements = self._words.unpack(self._kernel, self._load(at))
-            self._elements[at] = dict(zip(self._access.steps[at].registers, elements, strict=True))
+            self._kernel.keep(self._elements, at, dict(zip(self._access.steps[at].registers, elements, strict=True)))
         found = self._elements[at]
         return {**found, register: found[self._access.copies[register]]}
 
@@ -221,9 +221,8 @@ class Loads:
         return lambda: tuple(self.with_register(r)[r] for r in range(count))
 
     def _load(self, at: int) -> Sequence[LlvmValue]:
-        if at not in self._loaded:
-            self._loaded[at] = self._written(at)
-        return self._loaded[at]
+        known = self._loaded.get(at)
+        return self._kernel.keep(self._loaded, at, self._written(at)) if known is None else known
 
     def _written(self, at: int) -> Sequence[LlvmValue]:
         access, words, code = self._access, self._words, self._kernel.code

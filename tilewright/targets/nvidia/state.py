@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tilewright.analysis.alias import Alias
 from tilewright.analysis.axis import Axis
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from tilewright.targets.nvidia.capability import Capability
 
 Registers = Sequence[LlvmValue]
+_Key, _Made = TypeVar("_Key"), TypeVar("_Made")
 
 
 @dataclass(slots=True)
@@ -87,6 +88,7 @@ class Kernel:
         self._later: dict[Value, tuple[Callable[[], Registers], object]] = {}
         self._again: dict[Value, Callable[[], Registers]] = {}
         self._made: list[Value] = []        # of those, what the op at hand has asked for
+        self._in_region: list[tuple[dict[Any, Any], object]] = []      # what `keep` keeps, in the regions at hand
 
     @computed
     def likely_axis(self) -> Axis:
@@ -105,9 +107,9 @@ class Kernel:
             if value in self._again:
                 self._made.append(value)
                 known = self._again[value]()
+                self._values[value] = known
             else:
-                known = self._later[value][0]()
-            self._values[value] = known
+                known = self.keep(self._values, value, self._later[value][0]())
         return known
 
     def bind_later(self, value: Value, make: Callable[[], Registers], source: object) -> None:
@@ -140,14 +142,24 @@ class Kernel:
                 self._values.pop(value, None)
             del self._made[before:]
 
+    def keep(self, kept: dict[_Key, _Made], key: _Key, made: _Made) -> _Made:
+        """`made`, which is also in `kept` until the region at hand ends."""
+        kept[key] = made
+        self._in_region.append((kept, key))
+        return made
+
     @contextmanager
-    def one_op(self, operands: Sequence[Value]) -> Iterator[None]:
-        """Inside, an op on `operands` is lowered (`begin_op`)."""
-        before = self.begin_op(operands)
+    def region(self) -> Iterator[None]:
+        """Inside, a region is lowered: what is made there of what lies outside is not there behind it, nor on the other
+        way of a branch."""
+        before, known = self.begin_op(()), len(self._in_region)
         try:
             yield
         finally:
             self.end_op(before)
+            for kept, key in self._in_region[known:]:
+                kept.pop(key, None)
+            del self._in_region[known:]
 
     def scalar(self, value: Value) -> LlvmValue:
         (only,) = self._values[value]

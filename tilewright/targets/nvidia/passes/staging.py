@@ -28,7 +28,10 @@ class Buffer:
 
     @property
     def bytes(self) -> int:
-        return -(-self.memory.numel * self.memory.element.bytes // self.align) * self.align
+        """What it takes: the layout's padding is stored, too."""
+        layout = self.memory.layout
+        assert layout is not None
+        return -(-layout.numel * self.memory.element.bytes // self.align) * self.align
 
 
 def buffer_for(load: Op, to: Tile) -> Buffer:
