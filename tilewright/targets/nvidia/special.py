@@ -90,7 +90,7 @@ def quotients(code: Code, dividends: Sequence[Value], divisor: Value) -> list[Va
     usual = code.op("and", code.fcmp("oge", size, _float(2.0**-126)), code.fcmp("ole", size, _float(2.0**126)))
     far = code.select(code.fcmp("ogt", size, _float(1.0)), _float(1 / _FAR), _float(_FAR))
     scale, extreme = code.select(usual, _float(1.0), far), code.not_(usual)
-    inverse = code.machine("rcp", [FLOAT], [code.op("fmul", divisor, scale)])[0]
+    inverse = code.reciprocal(code.op("fmul", divisor, scale))
     return [code.machine("scaled", [FLOAT], [x, inverse, extreme, scale])[0] for x in dividends]
 
 
