@@ -104,6 +104,13 @@ class Walker:
         else:
             self.scalar(op)
 
+    def evaluate(self, op: Op) -> None:
+        """A pure op before its place, as a scalar or as what nests compute; its binding is the caller's."""
+        if is_virtual(op):
+            self._bind_virtual(op)
+        else:
+            self.scalar(op)
+
     def _bind_virtual(self, op: Op) -> None:
         for index, value in enumerate(op.results):
             self.kernel.bindings[value] = Virtual(op, index)

@@ -252,6 +252,15 @@ class FunctionWriter:
         trivial = float_value(a) in _TRIVIAL or float_value(b) in _TRIVIAL      # LLVM takes such an instruction away
         return result if trivial else self.note_quiet(result)
 
+    def reciprocal(self, a: Value) -> Value:
+        """1 / a of a float within 1 ulp, where a and the result are normal numbers, zeros or infinite; elsewhere the
+        nearest of these will do."""
+        return self.op("fdiv", constant(a.type, 1.0), a)
+
+    def quotient(self, a: Value, b: Value) -> Value:
+        """a / b within 2 ulp, where that is no denormal and `reciprocal` takes b."""
+        return self.op("fdiv", a, b)
+
     def fneg(self, a: Value) -> Value:
         return self.emit(a.type, f"fneg {a}")
 
