@@ -66,11 +66,11 @@ def _nesting_of(fn: SourceFunction) -> Iterator[None]:
     """What nests deeper than Python goes is an error of the kernel's, also behind the frontend."""
     try:
         yield
-    except RecursionError as error:
+    except RecursionError:
         node, message = too_deep(fn.tree(), fn.tree())
         location = fn.location(node)
         raise CompilationError(message, location, src=fn.source, node=node,
-                               line_text=fn.line_text(location.line)) from error
+                               line_text=fn.line_text(location.line)) from None
 
 
 def finish(lowered: Lowered, target: Target, *, check: int = 1, dump: Dump | None = None,

@@ -48,10 +48,10 @@ def _found(value: Any, name: str, known: Callable[[], list[str]] | None = None) 
         return from_python(getattr(value, name))
     except AttributeError as error:
         if isinstance(value, structure):        # it says itself what it has
-            raise AttributeErrorInKernel(str(error)) from error
+            raise AttributeErrorInKernel(str(error)) from None
         hint = _elsewhere(value, name)
         hint = f"; {hint}" if hint else suggestion(name, dir(value) if known is None else known())
-        raise AttributeErrorInKernel(f"{_kind(value)} has no attribute {name!r}{hint}") from error
+        raise AttributeErrorInKernel(f"{_kind(value)} has no attribute {name!r}{hint}") from None
 
 
 def _elsewhere(value: Any, name: str) -> str:
