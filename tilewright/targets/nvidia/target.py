@@ -239,9 +239,11 @@ class NvidiaTarget(Target):
         generated = made[-1]        # what fits is asked about last
         check_length(module.entry_name, generated.text, options.num_warps)
         texts: dict[str, str] = {}
+        others: dict[str, Any] = {}
 
         def print_and_more() -> None:
             texts["laid-out"] = print_module(laid_out)
+            others.update(_plain(module, options, generated))
             if meanwhile is not None:
                 meanwhile()
 
@@ -250,8 +252,7 @@ class NvidiaTarget(Target):
         given = [{"message": message, "category": "FewerStagesWarning"} for message in fewer]
         if options.num_ctas != 1:
             given.append({"message": ONE_CTA, "category": "SingleCtaWarning"})
-        metadata = {**generated.metadata, "num_stages": num_stages, "warnings": given, **facts,
-                    **_plain(module, options, generated)}
+        metadata = {**generated.metadata, "num_stages": num_stages, "warnings": given, **facts, **others}
         return CodeObject(self.name, module.entry_name, binary, texts, metadata)
 
     def without_maps(self, code: CodeObject) -> CodeObject:
