@@ -100,6 +100,18 @@ def test_bits_that_are_moved_and_masked():
         "f2", "f3", "f5", "f6", "f7", "g2", "g3", "g4", "g5", "g6", "g7", "g8", "g9", "h1", "h2", "h3")})
 
 
+def test_sums_that_wrap_before_they_are_widened():
+    """What a sum of 32 bits is, is known before it has 64: of an index, which is small, only that cannot differ."""
+    numbers = [n for n in constants("i32") if n] + [-5, 5]
+    lines = [line for k, n in enumerate(numbers) for line in (
+        f"%s{k} = add i32 %a, {n}", f"%t{k} = add i32 %tid, {n}",
+        *(f"%{x}{y}{k} = {x}ext i32 %{y}{k} to i64" for x in "sz" for y in "st"))]
+    ours = both("\n".join(lines), {"i32": edges("i32", 21)},
+                {f"%{x}{y}{k}": "i64" for x in "sz" for y in "st" for k in range(len(numbers))})
+    for k, n in enumerate(numbers):
+        np.testing.assert_array_equal(ours[k], (edges("i32", 21) + np.int64(n)).astype(np.int32).astype(np.int64))
+
+
 @pytest.mark.parametrize("t", INTEGERS)
 def test_comparisons(t):
     predicates = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
