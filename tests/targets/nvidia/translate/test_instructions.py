@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
-from tests.targets.nvidia.translate.harness import TYPES, bits_of, both, edges
+from tests.targets.nvidia.translate.harness import CPU, FEATURES, TYPES, bits_of, both, edges, kernel
 from tilewright.targets.nvidia.translate.body import UntranslatableError
 from tilewright.targets.nvidia.translate.module import translated
 
@@ -161,6 +163,18 @@ def test_extrema(t):
              for n in names]
     declared = "".join(f"declare {t} @llvm.{n}.{t}({t}, {t})\n" for n in names)
     both("\n".join(body), two(t, 15), {f"%{x}{n}": t for n in names for x in "rstu"}, declared)
+
+
+@pytest.mark.parametrize("t", ["i16", "i32", "i64"])
+def test_extrema_with_the_ends_of_a_type(t):
+    half = 1 << bits_of(t) - 1
+    forms = [(f"{sign}{how}", n) for sign in "su" for how in ("min", "max")
+             for n in ((-half, half - 1) if sign == "s" else (0, -1))]
+    lines = "\n".join(f"%r{k} = call {t} @llvm.{n}.{t}({t} %a, {t} {end})" for k, (n, end) in enumerate(forms))
+    declared = "".join(f"declare {t} @llvm.{n}.{t}({t}, {t})\n" for n in sorted({n for n, _ in forms}))
+    results = {f"%r{k}": t for k in range(len(forms))}
+    both(lines, {t: edges(t, 31)}, results, declared)
+    assert not re.search(r"\b(min|max)\.", translated(kernel(lines, [t], results, declared), CPU, FEATURES))
 
 
 @pytest.mark.parametrize("source, target", [(s, t) for s in INTEGERS for t in INTEGERS if s != t])
