@@ -2,9 +2,9 @@
 
 Prints a table of times and ratios, and which aims are reached.
 Everything runs in one process on the same arrays.  Ours and the rivals take turns, so that whatever else the machine
-does falls on all; the median of the turns counts.  With one thread the CPU time of the thread is taken, which a busy
-machine disturbs little; with more, the time that passes, each after a pause, since the threads of who ran before may
-still spin.  A wrong result ends the run.
+does falls on all, each time in another order, so that what each leaves in the caches does too; the median of the turns
+counts.  With one thread the CPU time of the thread is taken, which a busy machine disturbs little; with more, the time
+that passes, each after a pause, since the threads of who ran before may still spin.  A wrong result ends the run.
 How to read it, and what was measured: docs/performance.md.
 """
 
@@ -16,6 +16,7 @@ import json
 import math
 import os
 import platform
+import random
 import statistics
 import sys
 import time
@@ -89,8 +90,10 @@ def interleaved(works: Mapping[str, Callable[[], object]], turns: int, clock: Cl
             work()
     counts = {name: repetitions(work) for name, work in works.items()}
     times: dict[str, list[float]] = {name: [] for name in works}
+    order, draw = list(works.items()), random.Random(0)
     for _ in range(turns):
-        for name, work in works.items():
+        draw.shuffle(order)
+        for name, work in order:
             if threads > 1:
                 settle(work)
             start = clock()

@@ -26,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.gpu_cases import Case, cases, kernels_for
 from benchmarks.gpu_cases.colds import lines as cold_lines
+from benchmarks.gpu_cases.launches import launch_times
 from benchmarks.gpu_cases.starts import first_launches
 
 
@@ -123,25 +124,6 @@ def bar_of(case: Case, row: Mapping[str, Any]) -> tuple[str, str]:
     met = ("met" if row["ratios"]["triton"] >= case.ratio else
            "met within noise" if row["intervals"]["triton"][1] >= case.ratio else "NOT MET")
     return f">= {case.ratio:g}x triton", met
-
-
-def launch_times(torch: Any, packages: Mapping[str, Any]) -> dict[str, float]:
-    """Microseconds that the thread spends on one launch."""
-    x, y, out = (torch.ones(1, device="cuda") for _ in range(3))
-    works: dict[str, Callable[[], object]] = {
-        name: lambda k=kernels: k.add[(1,)](x, y, out, 1, BLOCK=128) for name, kernels in packages.items()}
-    works["torch.add"] = lambda: torch.add(x, y, out=out)
-    found: dict[str, list[float]] = {name: [] for name in works}
-    for _ in range(21):
-        for name, work in works.items():
-            work()
-            torch.cuda.synchronize()
-            start = time.perf_counter()
-            for _ in range(200):
-                work()
-            found[name].append((time.perf_counter() - start) / 200 * 1e6)
-            torch.cuda.synchronize()
-    return {name: statistics.median(times) for name, times in found.items()}
 
 
 def show(row: Mapping[str, Any]) -> None:

@@ -12,7 +12,7 @@ Tests: tests/runtime/test_compile.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -66,30 +66,36 @@ def _nesting_of(fn: SourceFunction) -> Iterator[None]:
     """What nests deeper than Python goes is an error of the kernel's, also behind the frontend."""
     try:
         yield
-    except RecursionError as error:
+    except RecursionError:
         node, message = too_deep(fn.tree(), fn.tree())
         location = fn.location(node)
         raise CompilationError(message, location, src=fn.source, node=node,
-                               line_text=fn.line_text(location.line)) from error
+                               line_text=fn.line_text(location.line)) from None
 
 
 def finish(lowered: Lowered, target: Target, *, check: int = 1, dump: Dump | None = None,
            inspect: Inspect | None = None) -> CodeObject:
     """Machine code for `lowered`; `check` as in `passes.manager.run_passes`.
 
-    With 1 the IR is verified, before the passes and after them, while the compiler works.
+    With 1 the IR is verified, before the passes and after them, while the compiler works.  The garbage collector rests
+    until then.
     """
+    with ExitStack() as resting:
+        resting.enter_context(COLLECTOR_RESTS)
+        return _finished(lowered, target, _Pending(check, resting.close), check, dump, inspect)
+
+
+def _finished(lowered: Lowered, target: Target, pending: _Pending, check: int, dump: Dump | None,
+              inspect: Inspect | None) -> CodeObject:
     module = lowered.module
-    pending = _Pending(check)
     if dump is not None:
         dump("source", lowered.fn.source)
         dump("ttir", print_module(module))
 
     def optimised(module: Module, metadata: dict[str, Any]) -> Module:
         pending.modules = module,
-        with COLLECTOR_RESTS:
-            made = run_passes(module, list(target.passes(lowered.options)), check=check if check > 1 else 0,
-                              dump=None if dump is None else lambda name, m: dump(f"after-{name}", print_module(m)))
+        made = run_passes(module, list(target.passes(lowered.options)), check=check if check > 1 else 0,
+                          dump=None if dump is None else lambda name, m: dump(f"after-{name}", print_module(m)))
         pending.modules = module, made
         metadata[MEANWHILE] = pending.do
         return made
@@ -121,15 +127,17 @@ def finish(lowered: Lowered, target: Target, *, check: int = 1, dump: Dump | Non
 
 class _Pending:
     """What can be done while the compiler works: verifying `modules`, those before and after the passes, where it is
-    asked to `check`, and printing the latter."""
+    asked to `check`, and printing the latter; `awake` is called before."""
 
-    def __init__(self, check: int) -> None:
+    def __init__(self, check: int, awake: Callable[[], object]) -> None:
         self.modules: tuple[Module, ...] = ()
         self.text = ""
         self._check = check
+        self._awake = awake
 
     def do(self) -> None:
         """Do it, once."""
+        self._awake()
         if self.text or not self.modules:
             return
         if self._check == 1:

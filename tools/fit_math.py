@@ -88,6 +88,11 @@ def log_tail(z: Real) -> Real:
     return (mp.atanh(s) / s - 1 - z / 3) / z**2
 
 
+def log2_tail(z: Real) -> Real:
+    """(log2((1+s)/(1-s))/s - 2/log(2)) / s**2 with s**2 = z."""
+    return atanh_tail(z) / LN2
+
+
 def odd(function: Callable[[Real], Real], lead: int) -> Callable[[Real], Real]:
     """(f(x) - lead*x) / x**3 as a function of x**2."""
     return lambda z: (function(mp.sqrt(z)) - lead * mp.sqrt(z)) / mp.sqrt(z) ** 3
@@ -144,13 +149,67 @@ def table() -> dict[str, Fit]:
     fits["atan_f64"] = Fit(by_series(odd(mp.atan, 1), -mp.mpf(1) / 3), lambda z: z, mp.mpf(0), eighth, 10, "f64")
     for k in range(16):
         fits[f"erf_piece_{k}"] = erf_piece(mp.mpf(k) / 4)
+    fits["asin_f32"] = Fit(by_series(asin_rest, mp.mpf(1) / 6), lambda z: z, mp.mpf(0), quarter, 4, "f32")
+    fits["atan_f32"] = Fit(by_series(odd(mp.atan, 1), -mp.mpf(1) / 3), lambda z: z, mp.mpf(0), mp.mpf("1.0001"), 8,
+                           "f32")
+    # 2/pi as a float makes remainders of angles up to 2**20 this much larger
+    farthest = mp.pi / 4 + abs(rounded(2 / mp.pi, "f32") - 2 / mp.pi) * 2**20 * mp.pi / 2 + mp.mpf("1e-3")
+    fits["tan_f32"] = Fit(by_series(odd(mp.tan, 1), mp.mpf(1) / 3), lambda z: z, mp.mpf(0), farthest**2, 6, "f32")
+    fits["sinh_f32"] = Fit(by_series(odd(mp.sinh, 1), mp.mpf(1) / 6), lambda z: z, mp.mpf(0), HALF_LN2**2, 2, "f32")
+    fits["cosh_f32"] = Fit(by_series(lambda z: (mp.cosh(mp.sqrt(z)) - 1) / z, mp.mpf(1) / 2), lambda z: z, mp.mpf(0),
+                           HALF_LN2**2, 2, "f32")
+    exp10_width = HALF / mp.log(10, 2)
+    fits["exp10_f32"] = Fit(by_series(lambda r: (mp.power(10, r) - 1 - r * mp.log(10)) / r**2, mp.log(10) ** 2 / 2),
+                            lambda r: r**2, -exp10_width, exp10_width, 4, "f32")
+    fits["log2_tail_f32"] = Fit(by_series(log2_tail, 2 / (3 * LN2)), lambda z: z, mp.mpf(0), ATANH_Z, 3, "f32")
     fits["log_tail_f64"] = Fit(by_series(log_tail, mp.mpf(1) / 5), lambda z: z**2, mp.mpf(0), ATANH_Z, 6, "f64")
     return fits
 
 
+# Constants that are written as sums of floats, each as near to what is left as a float can be.
+SUMS: dict[str, tuple[Real, int]] = {
+    "two_over_ln2": (2 / LN2, 2), "ln_10": (mp.log(10), 2), "log10_2": (mp.log(2, 10), 2), "pi": (mp.pi, 2),
+    "half_pi": (mp.pi / 2, 2), "log2_10": (mp.log(10, 2), 1), "ln_2": (LN2, 2), "log10_e": (1 / mp.log(10), 2),
+}
+
+
+def cube_root_start() -> int:
+    """The c for which r with the bits 256 * (c - bits(x) / 768) is nearest to x**(-1/3): 1 - x*r**3 is least."""
+    def from_bits(bits: int) -> float:
+        return float(struct.unpack("f", struct.pack("I", bits))[0])
+
+    places = [0x3F800000 + 0x1800000 * k // 500 for k in range(501)]      # from 1 to 8
+
+    def worst(c: int) -> float:
+        return max(abs(1 - from_bits(b) * from_bits(256 * round(c - b / 768)) ** 3) for b in places)
+
+    return min(range(5540000, 5554000, 50), key=worst)
+
+
+def two_over_pi(bits: int) -> list[str]:
+    """So many bits of 2/pi after the point, in words of 32."""
+    with mp.workprec(bits + 100):
+        whole = int(mp.floor(2 / mp.pi * mp.mpf(2) ** bits))
+    return [f"0x{whole >> at & 0xFFFFFFFF:08X}" for at in range(bits - 32, -1, -32)]
+
+
+def floats(value: Real, count: int) -> list[float]:
+    """`value` as a sum of `count` floats, the largest first."""
+    found: list[float] = []
+    for _ in range(count):
+        found.append(float(rounded(value - sum(found), "f32")))
+    return found
+
+
+OTHERS: dict[str, Callable[[], Any]] = {"cube_root_start": cube_root_start, "two_over_pi": lambda: two_over_pi(224)}
+
+
 def main(names: Sequence[str]) -> None:
     fits = table()
-    for name in names or fits:
+    for name in names or (*fits, *SUMS, *OTHERS):
+        if name in SUMS or name in OTHERS:
+            print(f"{name}: {floats(*SUMS[name]) if name in SUMS else OTHERS[name]()}")
+            continue
         coefficients, before, final = fit(fits[name])
         print(f"{name}: error {mp.nstr(before, 3)} before rounding, {mp.nstr(final, 3)} after "
               f"(2**{mp.nstr(mp.log(final, 2), 4)})")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 
 import pytest
 
 import tilewright as tw
 import tilewright.language as tl
+from tilewright.targets.nvidia.driver.launch_record import Record
 
 torch = pytest.importorskip("torch")
 several = pytest.mark.skipif("torch.cuda.device_count() < 2", reason="needs two GPUs")
@@ -110,6 +112,44 @@ def test_an_array_that_speaks_dlpack_alone() -> None:
         double[(5,)](Array(x), Array(out), 1025, BLOCK=256)
     torch.cuda.synchronize()
     assert (out == 2 * x).all()
+
+
+KINDS = {
+    "plain": lambda: torch.ones(1000, device="cuda"),
+    "parameter": lambda: torch.nn.Parameter(torch.ones(1000, device="cuda")),
+    "inferred": torch.inference_mode()(lambda: torch.ones(1000, device="cuda")),
+    "leaf": lambda: torch.ones(1000, device="cuda", requires_grad=True),
+    "view": lambda: torch.ones(1004, 2, device="cuda")[4:].t(),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_launches_are_native_from_the_fourth_on(kind, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, out = kind(), torch.zeros(1000, device="cuda")
+    for launches in range(4):
+        if launches == 3:
+            monkeypatch.setattr(type(double), "_launch", None)
+            out.zero_()
+        double[(4,)](x, out, 1000, BLOCK=256)
+    assert (out == 2).all()
+
+
+def test_the_stream_is_asked_for_natively() -> None:
+    words = (ctypes.c_uint64 * (Record.SIZE // 8)).from_address(double[(5,)](*pair(), 1025, BLOCK=256).function.record)
+    for _ in range(4):
+        launch(*pair())
+    assert words[Record.NATIVE_STREAM // 8] and words[Record.DEVICE_NUMBER // 8] == 0
+
+
+@pytest.mark.parametrize("warm", [0, 4], ids=["first", "native"])
+def test_a_tensor_whose_memory_was_freed(warm: int) -> None:
+    x, out = pair()
+    for _ in range(warm):
+        launch(x, out)
+    torch.cuda.synchronize()
+    x.untyped_storage().resize_(0)
+    with pytest.raises(TypeError, match="has no data"):
+        launch(x, out)
 
 
 def test_tensors_of_the_host_and_of_a_gpu() -> None:

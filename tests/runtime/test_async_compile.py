@@ -84,17 +84,17 @@ def test_a_descriptor_is_taken_as_it_was(executor):
 
 @pytest.mark.unchecked("what was compiled is looked at")
 def test_warm_ups_give_what_is_being_compiled(scale, executor, compiled):
+    x = np.ones(8, np.float32)
     with AsyncCompileMode(executor):
-        pending = [scale.warmup(np.float32, 8, BLOCK=b, grid=(1,)) for b in (8, 16, 8)]
+        pending = [scale.warmup(x, 8, BLOCK=b, grid=(1,)) for b in (8, 16, 8)]
         assert all(isinstance(p, FutureKernel) for p in pending) and pending[0] is pending[2] is not pending[1]
         made = pending[1].result()
         assert isinstance(made, CompiledKernel) and made is pending[1].result()
     assert sorted(compiled) == [8, 16]
-    x = np.ones(8, np.float32)
     assert scale[(1,)](x, 8, BLOCK=16) is made and sorted(compiled) == [8, 16] and (x == 2).all()
     with AsyncCompileMode(executor):
-        assert scale.warmup(np.float32, 8, BLOCK=16, grid=(1,)) is made
-    assert isinstance(scale.warmup(np.float32, 8, BLOCK=32, grid=(1,)), CompiledKernel)
+        assert scale.warmup(x, 8, BLOCK=16, grid=(1,)) is made
+    assert isinstance(scale.warmup(x, 8, BLOCK=32, grid=(1,)), CompiledKernel)
 
 
 def test_specialisations_of_one_kernel_are_compiled_at_once(scale, executor):

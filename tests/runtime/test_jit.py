@@ -363,7 +363,7 @@ def test_a_knob_that_changes_code_is_in_the_key():
 
 def test_dump_writes_the_stages(tmp_path):
     with knobs.scope(dump=True, dump_dir=str(tmp_path)):
-        fresh(add).warmup(np.float32, np.float32, np.float32, 100, BLOCK=32)
+        fresh(add).warmup(*data(), 100, BLOCK=32)
     names = sorted(p.name for p in (tmp_path / "add").iterdir())
     assert names[0] == "00-source.txt" and names[1] == "01-ttir.txt" and names[-1].endswith("llir.txt")
     assert any("after-" in n for n in names)

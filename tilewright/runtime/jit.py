@@ -84,7 +84,7 @@ class JITFunction(CompilingFunction, KernelInterface):
         if "torch._dynamo" in MODULES:      # asking that costs half of what torch's own test does
             is_read = self._is_read
             if is_read():
-                return super().__getitem__(grid)
+                return KernelInterface.__getitem__(self, grid)      # `super` would be a cell to set up each time
         bind = self._bind
         return bind(self, grid)
 
@@ -209,6 +209,7 @@ class JITFunction(CompilingFunction, KernelInterface):
                 return
             native.learn_grid(grid)
             values, rules, atoms, positional, names = self._native_terms(call, split)
+            native.learn_kinds(values)
             if native_key <= 0:
                 native.learn_shape(positional, names)
                 return

@@ -104,9 +104,12 @@ class NativeLauncher:
         """Leave every launch to Python, or end that: native code launches only where no knob is overridden."""
         self._state[Launcher.NOTHING // WORD] = 0 if paused else id(self._nothing)
 
+    def learn_kinds(self, values: Sequence[Any]) -> None:
+        """Know how to read the tensors among these arguments, in whatever kernel."""
+        self._launchers.learn_torch(values)
+
     def learn_shape(self, positional: int, names: tuple[str, ...]) -> None:
         """Know launches with so many arguments by position and these by name, in this order."""
-        self._launchers.learn_torch()
         if (positional, names) in self._shapes or len(self._shapes) >= MOST_SHAPES:
             return
         own = self._names

@@ -25,7 +25,8 @@ def rows(x_ptr, o_ptr, s_ptr, n, N: tl.constexpr, BLOCK: tl.constexpr):
 
 
 def functions(count):
-    text = rows.warmup(np.float32, np.float32, np.float32, 100, N=count, BLOCK=128, grid=(1,)).asm["llir"]
+    array = np.zeros(1, np.float32)     # a dtype would be a tensor of the GPU, where there is one
+    text = rows.warmup(array, array, array, 100, N=count, BLOCK=128, grid=(1,)).asm["llir"]
     return [len(part.splitlines()) for part in re.split(r"^define ", text, flags=re.M)[1:]]
 
 

@@ -135,8 +135,19 @@ def negatives():
             "parameter": torch.nn.Parameter(torch._neg_view(torch.ones(4)))}
 
 
+def as_on_gpu(get_gpu=None):
+    """Words with which tensors in the CPU's memory are read as those on a GPU are; for its number a function is asked
+    that says 0, as the device's type is for the CPU."""
+    library = ctypes.CDLL(torch._C.__file__)
+    number = ctypes.cast(get_gpu or library.aoti_torch_get_device_type, ctypes.c_void_p).value
+    plain, inferred = torch_layout._ordinary_keys(torch, "CPU")
+    return {Types.PLAIN: -1, Types.INFERRED: -1, Types.CUDA_PLAIN: plain, Types.CUDA_INFERRED: inferred,
+            Types.GET_GPU: number}
+
+
 WAYS = {"keys": {}, "dlpack": {Types.PLAIN: -1, Types.INFERRED: -1},
-        "no functions": {Types.PLAIN: -1, Types.INFERRED: -1, Types.GET_DTYPE: 0}, "asked": {Types.TENSOR_AT: 0}}
+        "no functions": {Types.PLAIN: -1, Types.INFERRED: -1, Types.GET_DTYPE: 0}, "asked": {Types.TENSOR_AT: 0},
+        "gpu": as_on_gpu()}
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
@@ -257,6 +268,115 @@ def test_a_copy_on_write_tensor_is_copied_first(doubled, types, slow):
     twin = torch._lazy_clone(o)
     doubled[(1,)](torch.full((4,), 3.0), twin, 4, 4)
     assert not slow and twin.tolist() == [6.0] * 4 and o.tolist() == [2.0] * 4
+
+
+# -- tensors on GPUs, for which those in the CPU's memory stand here
+
+@pytest.fixture
+def cpu_for_gpu(monkeypatch):
+    """The CPU under the names of a GPU."""
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch_layout, "_GPU", "CPU")
+    monkeypatch.setattr(torch_layout, "_DL_CUDA", 1)
+    monkeypatch.setitem(torch_layout._GPU_FUNCTIONS, Types.GET_GPU, "aoti_torch_get_device_type")      # 0 for the CPU
+
+
+@pytest.mark.parametrize("tensor", [torch.ones(4), torch.nn.Parameter(torch.ones(2, 3)), torch.inference_mode()(
+    lambda: torch.ones(3))(), torch.ones(4, 2).t()[1:]], ids=["plain", "parameter", "inferred", "strided"])
+def test_how_to_read_tensors_on_a_gpu_is_learnt_from_one(cpu_for_gpu, tensor):
+    types = words()
+    torch_layout.learn(torch, describe(), types)
+    assert types[Types.CUDA_PLAIN // WORD] == types[Types.CUDA_INFERRED // WORD] == torch_layout.UNKNOWN
+    before = list(types)
+    assert not torch_layout.learn_gpu(torch, describe(), types, [1, None, np.ones(2)]) and list(types) == before
+    assert torch_layout.learn_gpu(torch, describe(), types, [1, torch.ones(3).to_sparse(), tensor])
+    for gpu, cpu in ((Types.CUDA_PLAIN, Types.PLAIN), (Types.CUDA_INFERRED, Types.INFERRED)):
+        assert types[gpu // WORD] == types[cpu // WORD]
+    assert types[Types.GET_GPU // WORD]
+
+
+def test_the_keys_of_tensors_on_a_gpu_differ_from_the_cpus_by_device_alone():
+    here, there = (torch_layout._ordinary_keys(torch, device) for device in ("CPU", "CUDA"))
+    assert here[0] == torch._C._dispatch_keys(torch.ones(1)).raw_repr() and not set(here) & set(there)
+    assert [word.bit_count() for word in here] == [word.bit_count() for word in there]
+
+
+@pytest.mark.parametrize("change", [
+    lambda m: m.setattr(torch_layout, "_DL_CUDA", 2),                                           # another kind of device
+    lambda m: m.setitem(torch_layout._GPU_FUNCTIONS, Types.GET_GPU, "aoti_torch_get_device_index"),    # -1 for the CPU
+    lambda m: m.setitem(torch_layout._GPU_FUNCTIONS, Types.GET_GPU, "no_such_function"),
+    lambda m: m.setitem(torch_layout._GPU_FUNCTIONS, Types.GET_STRIDES, "aoti_torch_get_sizes"),
+    lambda m: m.setattr(torch_layout, "_KEYS", torch_layout._KEYS[:1] * 4),
+    lambda m: m.setattr(torch_layout, "_KEYS", ("{}", "Autocast{}", "NoKey{}", "ADInplaceOrView")),
+], ids=["kind", "number", "function", "strides", "keys", "names"])
+def test_where_a_tensor_on_a_gpu_is_not_as_expected_nothing_is_learnt(cpu_for_gpu, monkeypatch, change):
+    types = words()
+    torch_layout.learn(torch, describe(), types)
+    before = list(types)
+    change(monkeypatch)
+    assert not torch_layout.learn_gpu(torch, describe(), types, [torch.ones(4, 2).t()]) and list(types) == before
+
+
+@pytest.mark.parametrize("tensor", [torch.ones(2, dtype=torch.complex64).conj(), torch._neg_view(torch.ones(3)),
+                                    torch.ones(3).to_sparse()], ids=["conjugate", "negative", "sparse"])
+def test_nothing_is_learnt_from_other_tensors(cpu_for_gpu, tensor):
+    types = words()
+    torch_layout.learn(torch, describe(), types)
+    assert not torch_layout.learn_gpu(torch, describe(), types, [tensor])
+
+
+def test_tensors_are_not_asked_before_cuda_is_in_use(cpu_for_gpu, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
+    types = words()
+    torch_layout.learn(torch, describe(), types)
+    assert not torch_layout.learn_gpu(torch, describe(), types, [torch.ones(4)])
+
+
+def test_modes_hear_nothing_of_the_search(cpu_for_gpu):
+    class Mode(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            raise AssertionError(function)
+
+    types, x = words(), torch.ones(4)
+    torch_layout.learn(torch, describe(), types)
+    with Mode():
+        assert torch_layout.learn_gpu(torch, describe(), types, [x])
+
+
+def test_without_the_c_functions_tensors_on_gpus_are_left_to_dlpack(cpu_for_gpu, monkeypatch):
+    monkeypatch.setitem(torch_layout._FUNCTIONS, Types.GET_DIM, "no_such_function")
+    types = words()
+    assert torch_layout.learn(torch, describe(), types)
+    assert not torch_layout.learn_gpu(torch, describe(), types, [torch.ones(4)])
+
+
+def test_launches_teach_how_to_read_tensors_on_gpus(cpu_for_gpu, doubled, types, slow):
+    for args in ((torch.ones(4), torch.zeros(4), 4, 4),     # a way to call, and a key, that are known, and others
+                 (torch.ones(9)[1:5], torch.zeros(4), 4, 4), (torch.ones(4), torch.zeros(4), 4)):
+        for word in (Types.CUDA_PLAIN, Types.CUDA_INFERRED):
+            types[word // WORD] = torch_layout.UNKNOWN
+        slow.clear()
+        doubled[(1,)](*args, **({} if len(args) == 4 else {"BLOCK": 4}))
+        learnt = types[Types.CUDA_PLAIN // WORD] == types[Types.PLAIN // WORD]
+        assert learnt == bool(slow)
+
+
+def test_the_number_of_a_tensors_gpu_is_part_of_the_key(doubled, types, slow):
+    number, code = 0, 0
+
+    def get_gpu(handle, where):
+        ctypes.c_int32.from_address(where).value = number
+        return code
+
+    function = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(get_gpu)
+    for offset, word in as_on_gpu(function).items():
+        types[offset // WORD] = word
+    x, o = torch.ones(4), torch.zeros(4)
+    warm(doubled, x, o, 4, 4)
+    for number, code, launches_in_python in ((0, 0, 0), (1, 0, 1), (1, 0, 0), (0, 0, 0), (0, 1, 1)):  # noqa: B007
+        slow.clear()
+        doubled[(1,)](x, o, 4, 4)
+        assert len(slow) == launches_in_python
 
 
 # -- NumPy

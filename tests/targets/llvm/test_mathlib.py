@@ -63,7 +63,8 @@ def test_f32(machine, name):
     edges = np.array([0, 1, 0x007FFFFF, 0x00800000, 0x3F800000, 0x7F7FFFFF, 0x7F800000, 0x7FC00000], np.uint32)
     around = [np.float32(v) for v in (88.72283, 88.72284, -87.33654, -103.97, -104.0, 128.0, -126.0, -149.0, -150.0,
                                       0.5625, 9.01, 38.5, -45.0, 11014.0, 3.9192059, 0.70710677, 0.7071068, math.pi,
-                                      math.pi / 2, 2.0**20)]
+                                      math.pi / 2, 2.0**20, 0.5, 2.0**30, 89.415985, 89.75, 1048498.0, 0.25224128,
+                                      38.53184, -37.9298, -45.15)]
     x = np.concatenate([bits, edges, edges | 0x80000000]).view(np.float32)
     x = np.concatenate([x, around, np.nextafter(around, np.float32(9e9)), np.nextafter(around, np.float32(-9e9))])
     got = run_map(lambda f, v: mathlib.emit(f, name, v), [x], [FLOAT], FLOAT, np.float32, machine, 16)
@@ -175,8 +176,17 @@ def grid_of_pairs(dtype, seed):
     near = [rng.uniform(0, 8, n), rng.uniform(-9, 9, n)]
     close = 1 + np.ldexp(rng.uniform(-1, 1, n), rng.integers(-22 if dtype is np.float32 else -50, -1, n))
     steep = [close, rng.uniform(-0.5, 0.5, n) * (top - 10) / np.abs(close - 1)]
+    # powers near overflow and underflow, of numbers whose logarithms are least exact; parity where it is hard to see
+    base = np.concatenate([rng.uniform(0.7, 1.42, n), np.ldexp(rng.uniform(1, 2, n), rng.integers(-top, top, n))])
+    base = base.astype(dtype).astype(np.float64)
+    with np.errstate(all="ignore"):
+        extreme = [base, rng.choice([-1.17, -1.05, -1, 1, 1.05, 1.06], 2 * n) * top / np.log2(base)]
+    edge = 2.0 ** np.finfo(dtype).nmant
+    parity = [m.ravel() for m in np.meshgrid([-1.0, -1 - 4 / edge, -2.0, -0.0, -np.inf], np.concatenate(
+        [s * edge * h + np.arange(-4, 5) * h / 2 for h in (0.25, 0.5, 1, 2) for s in (-1, 1)]))]
     whole = [rng.uniform(-9, 9, n), rng.integers(-30, 30, n).astype(float)]
-    pairs = [(first, second), wide, near, near[::-1], steep, whole, [wide[0], wide[0] * rng.uniform(0.5, 2, n)]]
+    pairs = [(first, second), wide, near, near[::-1], steep, whole, extreme, parity,
+             [wide[0], wide[0] * rng.uniform(0.5, 2, n)]]
     with np.errstate(all="ignore"):
         return [np.concatenate([p[i] for p in pairs]).astype(dtype) for i in (0, 1)]
 
@@ -198,6 +208,18 @@ def test_functions_of_two(machine, name, dtype):
     assert np.array_equal(scalar, got[:999], equal_nan=True)
     compiled = compile_map(lambda f, a, b: mathlib.emit(f, name, a, b), [t, t], t, machine, 8)
     assert [c for c in library_calls(compiled) if "tilewright" not in c] == []
+
+
+@pytest.mark.parametrize("name", [*mathlib.FUNCTIONS, *mathlib.BINARY])
+def test_f32_is_computed_in_f32(name):
+    """f64 has half the lanes, and is many times as slow on most GPUs."""
+    for isa in (Isa(fma=True, half=True, round=True), Isa(fma=True, half=True, round=True, avx512=True)):
+        for lanes in (0, 8):
+            module = ModuleWriter(isa)
+            f = module.function("k", [("x", Type("float", lanes)), ("y", Type("float", lanes))])
+            mathlib.emit(f, name, *f.params[: 2 if name in mathlib.BINARY else 1])
+            f.ret()
+            assert "double" not in module.text()
 
 
 @pytest.mark.parametrize("name,most", [("exp", 6), ("exp2", 3)])

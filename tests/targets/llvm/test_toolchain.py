@@ -93,6 +93,8 @@ def test_isa_flags():
     wide = "+avx512f,+avx512bw,+avx512dq,+avx512vl"
     assert [Isa.of("x86_64-pc-linux", f, cpu).halved for f, cpu in ((wide, "znver4"), (wide, "znver5"), ("", "znver4"),
                                                                     (wide, ""))] == [True, False, False, False]
+    assert [Isa.of("x86_64-pc-linux", f, cpu).fetches_results for f, cpu in (
+        ("+prfchw", "znver3"), ("+avx", "znver3"), ("+prfchw", "sapphirerapids"))] == [True, False, False]
     assert Isa.of("aarch64-unknown-linux-gnu", "") == Isa(fma=True, half=True, round=True, number_extrema=True)
 
 

@@ -78,19 +78,77 @@ def by_one(x, y, out, n, BLOCK: tl.constexpr):
     tl.store(out + i, tl.load(x + i, mask=i < n) / tl.load(y), mask=i < n)
 
 
-@pytest.mark.parametrize("divisor", [1.0, -3.0, 7e-20, 3e-39, 1e-45, 5e19, 3e38, 0.0, INF, NAN])
+@pytest.mark.parametrize("divisor", [1.0, -3.0, 7e-20, 3e-39, 1e-45, 5e19, 3e38, 0.0, INF, NAN, 2.0**-126, 2.0**126,
+                                     1.999999 * 2.0**-127, -1.0000001 * 2.0**126, 2.0**-128, -INF, -0.0])
 def test_division_by_one_number(divisor):
     powers = 10.0 ** np.arange(-38, 38).repeat(3)[:200]
     x = np.concatenate([EDGES, np.random.default_rng(1).standard_normal(200) * powers])
     x, y = np.resize(x.astype(np.float32), 256), np.array([divisor], np.float32)
     out = np.zeros_like(x)
-    ptx_machine.run(by_one, (1,), (x, y, out, len(x)), {"BLOCK": 1024, "num_warps": 1})
+    ptx = ptx_machine.run(by_one, (1,), (x, y, out, len(x)), {"BLOCK": 1024, "num_warps": 1}).texts["ptx"]
+    assert ptx.count("rcp.approx.ftz.f32") == 1 and "div." not in ptx
     with np.errstate(all="ignore"):
         want = x.astype(np.float64) / y.astype(np.float64)
     inside = np.isfinite(want) & (np.abs(want) < 3.4e38)
     assert ulps(out[inside], want[inside]).max(initial=0) <= 2
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(out[~inside], want[~inside].astype(np.float32))
+
+
+@triton.jit
+def inverses(x, y, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    a, b = tl.load(x + i), tl.load(y + i)
+    tl.store(out + i, tl.extra.libdevice.pow(a, b))
+    tl.store(out + N + i, tl.extra.libdevice.atan(a))
+    tl.store(out + 2 * N + i, tl.extra.libdevice.asinh(a))
+    tl.store(out + 3 * N + i, tl.extra.libdevice.atanh(a))
+    tl.store(out + 4 * N + i, tl.extra.libdevice.log1p(a))
+
+
+def test_functions_with_reciprocals():
+    """One approximate instruction instead of a quotient, nothing in f64; and what that gives at the ends."""
+    ends = np.array([*EDGES[:-3], 0.5, -0.75, 2.0, 3.0, INF, -INF, NAN], np.float32)
+    x, y = (v.ravel() for v in np.meshgrid(ends, ends))
+    n = triton.next_power_of_2(len(x))
+    x, y = np.resize(x, n), np.resize(y, n)
+    got = np.zeros(5 * n, np.float32)
+    code = ptx_machine.run(inverses, (1,), (x, y, got), {"N": n})
+    with np.errstate(all="ignore"):
+        a, b = x.astype(np.float64), y.astype(np.float64)
+        want = np.concatenate([np.power(a, b), np.arctan(a), np.arcsinh(a), np.arctanh(a), np.log1p(a)])
+        exact = want.astype(np.float32)
+    usual = np.isfinite(exact)
+    assert ulps(got[usual], want[usual]).max() <= 4
+    np.testing.assert_array_equal(got[~usual], exact[~usual])
+    zeros = want == 0
+    np.testing.assert_array_equal(np.signbit(got[zeros]), np.signbit(exact[zeros]))
+    ptx = code.texts["ptx"]
+    assert ".f64" not in ptx and "div.rn" not in ptx and "rcp.approx.ftz.f32" in ptx
+
+
+@triton.jit
+def angles(x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    a = tl.load(x + i)
+    tl.store(out + i, tl.sin(a))
+    tl.store(out + N + i, tl.cos(a))
+    tl.store(out + 2 * N + i, tl.extra.libdevice.tan(a))
+
+
+def test_large_angles_are_turned_in_integers():
+    rng = np.random.default_rng(2)
+    x = np.ldexp(rng.uniform(1, 2, 512), rng.integers(15, 128, 512)) * rng.choice([-1, 1], 512)
+    x[:6] = [INF, -INF, NAN, 2.0**20, 3.4028234663852886e38, 16367173 * 2.0**72]     # the last: 2**-29 beside n*pi/2
+    x = x.astype(np.float32)
+    got = np.zeros(3 * len(x), np.float32)
+    code = ptx_machine.run(angles, (1,), (x, got), {"N": len(x)})
+    with np.errstate(all="ignore"):
+        want = np.concatenate([function(x.astype(np.float64)) for function in (np.sin, np.cos, np.tan)])
+    usual = np.isfinite(want)
+    assert (ulps(got[usual], want[usual]) <= np.repeat([2, 2, 4], len(x))[usual]).all()
+    assert np.isnan(got[~usual]).all() and not usual[:3].any()
+    assert ".f64" not in code.texts["ptx"]
 
 
 @triton.jit

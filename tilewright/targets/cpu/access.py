@@ -43,10 +43,15 @@ def load(e: Evaluator, op: Op, index: Index) -> Lane:
 def _prefetch(e: Evaluator, pointer: Lane, op: Op, distance: Value) -> None:
     """Ask for the line that lies `distance` bytes behind a contiguous vector, if the vector is the first in it."""
     size = element_of(op.results[0].type).bytes
-    if pointer.form is not Form.AFFINE or pointer.stride != size or pointer.offset % _LINE >= e.width * size:
+    if not is_first_of_line(e, pointer, size):
         return
     level = level_for(math.prod(shape_of(op.results[0].type)) * size)
     e.code.prefetch(e.code.gep(e.scalar(pointer), distance, Type("i8")), level)
+
+
+def is_first_of_line(e: Evaluator, pointer: Lane, size: int) -> bool:
+    """Whether a contiguous vector of elements of `size` bytes is the first in its line, if tiles begin at lines."""
+    return pointer.form is Form.AFFINE and pointer.stride == size and pointer.offset % _LINE < e.width * size
 
 
 def level_for(size: int) -> int:

@@ -23,7 +23,7 @@ from tilewright.targets.cpu.state import Kernel, Virtual
 from tilewright.targets.llvm.types import I64, constant, integer_value
 from tilewright.targets.llvm.types import Value as LlvmValue
 
-_DEAR = 8                   # work (`plan.work`) from which a nest that reads a tile only once has time
+DEAR = 8                    # work (`plan.work`) from which a nest that reads a tile only once has time
 _MOST_BYTES = 1 << 18       # of a tile; more would not stay in the second cache
 _KEEPS = ("splat", "broadcast", "expand_dims", "permute", "reshape", "hint", "bitcast", "ext_s", "ext_u", "trunc")
 
@@ -36,6 +36,7 @@ class Ahead:
         self.plan = plan
         self._definitions = definitions(module.entry.body)
         self._known: dict[tuple[Value, Op | None], LlvmValue | None] = {}
+        self._starting: Op | None = None        # a loop whose first iteration is asked for
 
     def loads(self, ops: Iterable[Op], root: Op | None) -> Mapping[Op, LlvmValue]:
         """For loads among `ops`, which a nest for `root` computes: bytes to where the next one of the same kind reads.
@@ -55,10 +56,32 @@ class Ahead:
         return found
 
     def distance(self, pointer: Value, user: Op) -> LlvmValue | None:
-        """Bytes from where `pointer` points to where it will the next time that `user` runs; None: unknown, or none."""
+        """Bytes from where `pointer` points to where it will the next time that `user` runs; None: unknown, or none.
+
+        After the last iteration of a loop that is where the next run of the loop begins, if that is known.
+        """
         self._known.clear()
-        distance = self._step(pointer, self._loop_around(user))
-        return None if distance is None or integer_value(distance) == 0 else distance
+        loop = self._loop_around(user)
+        step = self._step(pointer, loop)
+        if step is None:
+            return None
+        distance = step if loop is None or loop.name != "for" else self._over_the_end(pointer, loop, step)
+        return None if integer_value(distance) == 0 else distance
+
+    def _over_the_end(self, pointer: Value, loop: Op, step: LlvmValue) -> LlvmValue:
+        """`step`, the change of `pointer` from one iteration of `loop` to the next; in the last one, that to the first
+        one of the loop's next run."""
+        self._known.clear()
+        self._starting = loop
+        again = self._step(pointer, self._loop_around(loop))
+        self._starting = None
+        self._known.clear()
+        if again is None:
+            return step
+        code, here = self.kernel.code, self.kernel.loops[-1]
+        gone = code.fold("mul", here.count, step)
+        is_last = code.icmp("eq", code.op("add", here.count, constant(I64, 1)), here.total)
+        return code.select(is_last, code.fold("sub", again, gone), step)
 
     def _is_due(self, op: Op, root: Op, nest_work: int) -> bool:
         value, roots = op.result, self.plan.roots(op.result)
@@ -67,7 +90,7 @@ class Ahead:
         if not shape or not roots or size > _MOST_BYTES:
             return False
         last = max(roots, key=lambda r: self.plan.places[r].number)
-        return (value in self.plan.kept or root is last) and (len(roots) > 1 or nest_work >= _DEAR)
+        return (value in self.plan.kept or root is last) and (len(roots) > 1 or nest_work >= DEAR)
 
     def _loop_around(self, op: Op) -> Op | None:
         around = self.plan.places[op].around
@@ -93,6 +116,8 @@ class Ahead:
         op = definition.op
         if op is None:
             return zero
+        if definition.is_argument and op is self._starting:
+            return self._step(op.operands[2 + definition.index if definition.index else 0], loop)
         if definition.is_argument:
             return self._carried(op, value, definition.index) if op is loop and op.name == "for" else None
         if op is loop:

@@ -4,8 +4,8 @@ The operands are packed into scratch as the machine's `Scheme` for the product w
 type that is an affine, unmasked load is read where it lies (`left`).  The accumulator is the buffer of the loop-carried
 value if nobody else needs its old content, so that a K loop copies nothing, and one that starts at zero is not cleared:
 the first product overwrites it (`sets_first`).  `product` and `tiled` do the rest, for several steps of a loop at once
-where that pays (`rounds`).  The attribute `precision` asks for less than IEEE
-and is met by it.
+where that pays (`rounds`), and ask for what will be `wanted`.  The attribute `precision` asks for less than IEEE and is
+met by it.
 Before: see `fuse`.  After: the result is bound to a buffer.  Tests: tests/targets/cpu/test_dot.py.
 """
 
@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from tilewright.ir.node import Op, Value
 from tilewright.ir.types import Scalar, Tile, element_of, shape_of
 from tilewright.targets.cpu import access, panels
+from tilewright.targets.cpu.asking import Lines
 from tilewright.targets.cpu.evaluate import Evaluator, Index
 from tilewright.targets.cpu.fuse import Walker
 from tilewright.targets.cpu.lanes import vector
@@ -28,9 +29,10 @@ from tilewright.targets.cpu.rounds import Round, round_of, slot_bytes
 from tilewright.targets.cpu.schemes import Scheme, choose
 from tilewright.targets.cpu.state import Buffer, Virtual
 from tilewright.targets.cpu.tiled import TiledProduct
+from tilewright.targets.cpu.wanted import lines_to_pack, lines_to_store
 from tilewright.targets.llvm import convert
+from tilewright.targets.llvm.types import I1, Type, constant
 from tilewright.targets.llvm.types import I64 as LLVM_I64
-from tilewright.targets.llvm.types import Type, constant
 from tilewright.targets.llvm.types import Value as LlvmValue
 
 
@@ -40,12 +42,14 @@ def lower(walker: Walker, op: Op) -> None:
     scheme = choose(walker.code.isa, op)
     steps = round_of(walker, op, scheme)
     left = _left(walker, op, scheme, steps)
-    right = _right(walker, op, scheme, steps)
+    right, packs = _right(walker, op, scheme, steps)
+    wanted = [] if scheme.tiles is not None else [
+        lines for lines in (lines_to_pack(walker, op, packs), lines_to_store(walker, op)) if lines is not None]
     direct = element_of(acc.type) == scheme.total
     reads = {buffer.offset for buffer in (left, right) if buffer is not None}
     total, owned = _accumulator(walker, op, acc, reads) if direct else (pack(walker, acc, scheme.total), True)
     if steps is None:
-        _multiply(walker, op, left, right, total, scheme, _unset(walker, op))
+        _multiply(walker, op, left, right, total, scheme, _unset(walker, op), wanted)
     else:
         _multiply_round(walker, op, left, right, total, scheme, steps)
     for value, buffer in ((a, left), (b, right)):
@@ -71,12 +75,13 @@ def _left(walker: Walker, op: Op, scheme: Scheme, steps: Round | None) -> Buffer
         walker.prepare([a], None)
         if isinstance(walker.kernel.bindings[a], Virtual):
             return None
-    return _packed(walker, op, a, packed_type(a, scheme.left),
-                   lambda target: pack(walker, a, scheme.left, scheme.bias, target), scheme.bias == 0, steps)
+    buffer, _ = _packed(walker, op, a, packed_type(a, scheme.left),
+                        lambda target: pack(walker, a, scheme.left, scheme.bias, target), scheme.bias == 0, steps)
+    return buffer
 
 
-def _right(walker: Walker, op: Op, scheme: Scheme, steps: Round | None) -> Buffer:
-    """The right operand packed."""
+def _right(walker: Walker, op: Op, scheme: Scheme, steps: Round | None) -> tuple[Buffer, LlvmValue]:
+    """The right operand packed, and whether that was done now (i1)."""
     b = op.operands[1]
     if scheme.group == 1:
         return _packed(walker, op, b, spread_type(packed_type(b, scheme.right), walker.kernel.vector_bits),
@@ -86,12 +91,13 @@ def _right(walker: Walker, op: Op, scheme: Scheme, steps: Round | None) -> Buffe
 
 
 def _packed(walker: Walker, op: Op, value: Value, t: Tile, write: Callable[[Buffer | None], Buffer],
-            is_copy: bool, steps: Round | None) -> Buffer:
+            is_copy: bool, steps: Round | None) -> tuple[Buffer, LlvmValue]:
     """`value` packed by `write`, which only copies if the type stays and `is_copy`; for a round, in a slot of its own.
 
-    As it was packed before if it can be kept (`panels`); where it is already if a copy would do.
+    As it was packed before if it can be kept (`panels`); where it is already if a copy would do.  And whether it was
+    packed now (i1).
     """
-    kernel = walker.kernel
+    kernel, now = walker.kernel, constant(I1, 1)
     is_copy = is_copy and t.element == element_of(value.type)
 
     def fill(target: Buffer) -> None:
@@ -113,12 +119,12 @@ def _packed(walker: Walker, op: Op, value: Value, t: Tile, write: Callable[[Buff
     if steps is not None:
         slot = steps.buffer(t)
         fill(slot)
-        return slot
+        return slot, now
     walker.prepare([value], None)
     binding = kernel.bindings[value]
     if isinstance(binding, Buffer) and is_copy:
-        return binding
-    return write(None if t.shape == shape_of(value.type) else kernel.new_buffer(t))
+        return binding, constant(I1, 0)
+    return write(None if t.shape == shape_of(value.type) else kernel.new_buffer(t)), now
 
 
 def _round(walker: Walker, total: Buffer, result: Value) -> None:
@@ -219,8 +225,8 @@ def _unset(walker: Walker, op: Op) -> LlvmValue | None:
 
 
 def _multiply(walker: Walker, op: Op, left: Buffer | None, right: Buffer, total: Buffer, scheme: Scheme,
-              unset: LlvmValue | None) -> None:
-    """total += a @ b, for each batch; where `unset`, total = a @ b."""
+              unset: LlvmValue | None, wanted: Sequence[Lines]) -> None:
+    """total += a @ b, for each batch; where `unset`, total = a @ b.  Meanwhile, what is `wanted` is asked for."""
     a = op.operands[0]
     *batch, rows, depth = shape_of(a.type)
     columns = total.shape[-1]
@@ -236,9 +242,11 @@ def _multiply(walker: Walker, op: Op, left: Buffer | None, right: Buffer, total:
     def product(number: LlvmValue | None) -> None:
         first = _left_matrix(walker, op, scheme) if left is None else matrix(left, number)
         with code.scope():
-            kind = Product if scheme.tiles is None else TiledProduct
-            kind(walker.kernel, scheme, (rows, columns, depth), first, matrix(right, number), matrix(total, number),
-                 unset).emit()
+            sizes, operands = (rows, columns, depth), (first, matrix(right, number), matrix(total, number))
+            if scheme.tiles is None:
+                Product(walker.kernel, scheme, sizes, *operands, unset, wanted).emit()
+            else:
+                TiledProduct(walker.kernel, scheme, sizes, *operands, unset).emit()
 
     if math.prod(batch) == 1:
         product(None)

@@ -22,7 +22,7 @@ from tilewright.ir.node import Block, Op, Value
 from tilewright.ir.ops.table import Effect
 from tilewright.ir.types import Element, Pointer, Tile, element_of, shape_of
 from tilewright.ir.walk import ops_in
-from tilewright.targets.cpu import access
+from tilewright.targets.cpu import access, result_lines
 from tilewright.targets.cpu.ahead import Ahead
 from tilewright.targets.cpu.aliasing import Aliases
 from tilewright.targets.cpu.bounds import is_certain
@@ -32,6 +32,7 @@ from tilewright.targets.cpu.lanes import Lane, LaneMath
 from tilewright.targets.cpu.narrow import narrow_element
 from tilewright.targets.cpu.nest import Nest, iterate
 from tilewright.targets.cpu.plan import Plan, is_virtual, unrolling, work
+from tilewright.targets.cpu.result_lines import ResultLines
 from tilewright.targets.cpu.state import Buffer, Kernel, Virtual
 from tilewright.targets.cpu.streaming import Streaming
 from tilewright.targets.cpu.transpose import Transposing
@@ -60,6 +61,8 @@ class Walker:
         self._root: Op | None = None                        # the op that is being lowered
         self._loads: list[Value] = []                       # virtual loads that may still be needed
         self._waiting: list[Value] = []                     # kept tiles that no nest has computed yet
+        self._results: ResultLines | None = None            # of the store after the nest that is being written
+        self._early: set[Op] = set()                        # ops that were lowered before their place
         self._owned: list[dict[Value, Buffer]] = []         # per open block: buffers to free after their last use
 
     # --- blocks and ops
@@ -70,7 +73,8 @@ class Walker:
         outer = self.code.mark
         for index, op in enumerate(block.ops[:-1]):
             self.code.mark = self.kernel.mark(op)
-            self._op(op)
+            if op not in self._early:
+                self._op(op)
             self._release(block, index)
         self.code.mark = outer
 
@@ -97,6 +101,13 @@ class Walker:
             handler(self, op)
         elif not op.results:
             raise CompilationError(f"the CPU target has no rule for {op.name}", op.loc)
+        else:
+            self.scalar(op)
+
+    def evaluate(self, op: Op) -> None:
+        """A pure op before its place, as a scalar or as what nests compute; its binding is the caller's."""
+        if is_virtual(op):
+            self._bind_virtual(op)
         else:
             self.scalar(op)
 
@@ -270,6 +281,7 @@ class Walker:
         `visit` at each group).  Returns what `emit` returns.
         """
         self._fused = {v: self.kernel.new_buffer(v.type) for v in fused}
+        self._results = self._result_lines(sources, shape)
 
         def write() -> Sequence[LlvmValue]:
             return self._tested_nest(sources, shape, emit, also, versions, narrow, splits, streams)
@@ -277,7 +289,7 @@ class Walker:
         results = self.code.outline(write) if self.plan.is_large else write()
         for value, buffer in self._fused.items():
             self.own(value, buffer)
-        self._fused = {}
+        self._fused, self._results = {}, None
         return tuple(self.code.export(r) for r in results)
 
     def _tested_nest(self, sources: Sequence[Value], shape: tuple[int, ...],
@@ -299,6 +311,20 @@ class Walker:
         with self.code.scope():
             results = choice.write(splits) if versions else choice.plain()
         return tuple(self.code.export(r) for r in results)
+
+    def _result_lines(self, sources: Sequence[Value], shape: tuple[int, ...]) -> ResultLines | None:
+        """The lines that the nest asks for; what their addresses are made from is lowered now."""
+        if self._root is None:
+            return None
+        found = result_lines.find(self.kernel, self.plan, self._root, self.virtual_ops(sources), shape)
+        if found is None:
+            return None
+        store, addresses = found
+        for op in addresses:
+            if op not in self._early:
+                self._op(op)
+                self._early.add(op)
+        return ResultLines(store, result_lines.is_worth(self.kernel, store))
 
     def _moves(self, ops: Sequence[Op], also: Sequence[Op]) -> bool:
         """Whether a nest for the stores `also` only reads, computes a little and writes, so that memory decides."""
@@ -325,7 +351,9 @@ class Walker:
         return bool(self._fused)
 
     def visit(self, e: Evaluator, index: Index) -> None:
-        """Store the nest's fused tiles at `index`."""
+        """Store the nest's fused tiles at `index`, and ask for the lines of a result."""
+        if self._results is not None:
+            self._results.ask(e, index)
         for value, buffer in self._fused.items():
             access.store_lane(e, e.buffer_pointer(buffer, index), e.at(value, index), None)
 

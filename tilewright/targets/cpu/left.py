@@ -13,9 +13,9 @@ from tilewright.targets.cpu.bounds import assume, is_certain
 from tilewright.targets.cpu.code import Code
 from tilewright.targets.cpu.evaluate import Evaluator, Facts
 from tilewright.targets.cpu.fuse import Walker
-from tilewright.targets.cpu.nest import fixed
+from tilewright.targets.cpu.nest import LINE, fixed
 from tilewright.targets.cpu.packing import pack
-from tilewright.targets.cpu.product import LINE, Matrix
+from tilewright.targets.cpu.product import Matrix
 from tilewright.targets.cpu.schemes import Scheme
 from tilewright.targets.cpu.state import Buffer, Virtual
 from tilewright.targets.llvm.amx import Shape
@@ -56,7 +56,7 @@ def rows_in_place(walker: Walker, op: Op, scheme: Scheme, copy: Buffer) -> Matri
         return kernel.start_of(copy), constant(I64, copy.shape[-1] * copy.element.bytes), nowhere
 
     def in_place() -> tuple[LlvmValue, ...]:
-        where = *_first_and_stride(walker, pointer, facts), ahead or nowhere
+        where = *first_and_stride(walker, pointer, facts), ahead or nowhere
         if scheme.tiles is None:
             return where
         return code.branch(_is_aligned(code, *where[:2], scheme.tiles), lambda: where, packed)
@@ -83,7 +83,7 @@ def _is_aligned(code: Code, first: LlvmValue, stride: LlvmValue, tiles: Shape) -
     return code.icmp("eq", code.op("and", either, constant(I64, whole - 1)), constant(I64, 0))
 
 
-def _first_and_stride(walker: Walker, pointer: Value, facts: Facts) -> tuple[LlvmValue, LlvmValue]:
+def first_and_stride(walker: Walker, pointer: Value, facts: Facts) -> tuple[LlvmValue, LlvmValue]:
     """Address of element (0, 0), and the bytes between rows."""
     code = walker.code
     with code.scope() as floor:

@@ -40,9 +40,10 @@ FORGET = "forget_panels"
 
 
 def kept(walker: Walker, op: Op, value: Value, t: Tile, write: Callable[[Buffer], None],
-         together: int = 1) -> Buffer | None:
+         together: int = 1) -> tuple[Buffer, LlvmValue] | None:
     """`value` packed as a tile of type `t` by `write`, or as it was packed before; None if it cannot be kept.
 
+    Also whether it was packed now (i1).
     `together`: so many steps of the loop, a power of two, have slots of their own in any case, one behind the other.
     The buffer belongs to the panel: it is not to be freed.
     """
@@ -64,8 +65,9 @@ def kept(walker: Walker, op: Op, value: Value, t: Tile, write: Callable[[Buffer]
         panel.label(index)
         return ()
 
-    walker.code.branch(walker.code.not_(panel.holds(index)), pack)
-    return buffer
+    misses = walker.code.not_(panel.holds(index))
+    walker.code.branch(misses, pack)
+    return buffer, misses
 
 
 # --- what a tile depends on

@@ -213,6 +213,10 @@ class Plan:
             op, place = place.around, self.places[place.around]
         return op
 
+    def maker(self, value: Value) -> Op | None:
+        """The op whose result `value` is; None for an argument of a block."""
+        return self._makers.get(value)
+
     def users(self, value: Value) -> Sequence[Op]:
         """The ops that have `value` as an operand, in order."""
         return self._users.get(value, ())

@@ -14,13 +14,13 @@ from functools import partial
 
 from tilewright.ir.types import F64, I64
 from tilewright.targets.cpu.access import level_for
-from tilewright.targets.cpu.nest import tail_pieces
+from tilewright.targets.cpu.asking import Lines, divided, lines_each, prefetch_rows, share
+from tilewright.targets.cpu.nest import LINE, tail_pieces
 from tilewright.targets.cpu.schemes import Scheme
 from tilewright.targets.cpu.state import Kernel
 from tilewright.targets.llvm import convert
-from tilewright.targets.llvm.text import FunctionWriter
 from tilewright.targets.llvm.types import I64 as LLVM_I64
-from tilewright.targets.llvm.types import Type, constant, integer_value, zero
+from tilewright.targets.llvm.types import Type, constant, zero
 from tilewright.targets.llvm.types import Value as LlvmValue
 
 # vector bits: (rows, vectors of columns) of the block in registers.  4x4 reads 8 values for 16 multiplications, 8x2 10:
@@ -33,7 +33,6 @@ _BLOCKS_APART = {512: (4, 4), 256: (4, 2), 128: (4, 2)}
 # Steps of the depth in one iteration.  Four let the processor look further ahead (8 % where the left operand comes from
 # the second cache; measured on a Xeon, 2026-11-30).
 _UNROLLS = (4, 2, 1)
-LINE = 64                                  # bytes of a cache line
 _REGISTERS = {512: 32, 256: 16, 128: 16}    # by vector bits
 
 
@@ -53,21 +52,23 @@ class Product:
     """total += a @ b for one pair of matrices."""
 
     def __init__(self, kernel: Kernel, scheme: Scheme, sizes: tuple[int, int, int], a: Matrix, b: Matrix,
-                 total: Matrix, unset: LlvmValue | None = None) -> None:
+                 total: Matrix, unset: LlvmValue | None = None, wanted: Sequence[Lines] = ()) -> None:
         """`sizes` are rows, columns and depth; the matrices are as `scheme` says.
 
-        Where `unset` (i1), the total is taken to be zero, whatever its memory holds.
+        Where `unset` (i1), the total is taken to be zero, whatever its memory holds.  The whole blocks ask for what is
+        `wanted`.
         """
         self.kernel, self.code = kernel, kernel.code
         self.scheme = scheme
         self.rows, self.columns, self.depth = sizes
-        self.a, self.b, self.total, self.unset = a, b, total, unset
+        self.a, self.b, self.total, self.unset, self.wanted = a, b, total, unset, wanted
         self.element = convert.register_type(scheme.total)
         self.width = kernel.lanes_for(scheme.total in (F64, I64))
         fused = scheme.total.is_float and self.code.isa.fma
         self.block = (_BLOCKS if fused else _BLOCKS_APART)[kernel.vector_bits]
         self.registers = _REGISTERS[kernel.vector_bits]
         self.widest = min(self.block[1] * self.width, self.columns)
+        self.tallest = self._height(max(1, self.widest // self.width))
 
     def emit(self) -> None:
         """All blocks: columns outside, so that a block of b stays in the nearest cache."""
@@ -89,10 +90,14 @@ class Product:
     def _down(self, column: LlvmValue, vectors: int, width: int) -> None:
         """All rows of a block of columns."""
         offsets = self._bias(column, vectors, width) if self.scheme.bias else None
-        height = self.block[0] * (self.block[1] // vectors)
+        height = self._height(vectors)
         tile = partial(self._tile, column=column, vectors=vectors, width=width, offsets=offsets)
         for start, stop, part in row_blocks(self.rows, height):
             self._over(start, stop, part, partial(tile, height=part))
+
+    def _height(self, vectors: int) -> int:
+        """Rows of a whole block of so many vectors."""
+        return self.block[0] * (self.block[1] // vectors)
 
     def _over(self, start: int, stop: int, step: int, body: Callable[[LlvmValue], None]) -> None:
         """`body` at start, start + step, ... below stop."""
@@ -156,6 +161,8 @@ class Product:
             return following
 
         self._look_ahead(row, height, column, vectors * width)
+        if (height, vectors * width) == (self.tallest, self.widest):
+            self._ask(row, column)
         sums = self._start([cell for line in cells for cell in line], width, offsets)
         if count > unroll:
             sums = list(code.counted(count - unroll, unroll, run, sums))
@@ -178,18 +185,18 @@ class Product:
         if self.a.ahead is None or block != self.widest:
             return
         code, lines = self.code, -(-self.depth * self.scheme.left.bytes // LINE)
-        each, number = lines_each(height, lines, self.columns // block), _divided(code, column, block)
-        if each >= lines:
-            first, start = code.fold("mul", number, constant(LLVM_I64, each // lines)), constant(LLVM_I64, 0)
-        else:
-            first = _divided(code, number, lines // each)
-            part = code.fold("sub", number, code.fold("mul", first, constant(LLVM_I64, lines // each)))
-            start = code.fold("mul", part, constant(LLVM_I64, each * LINE))
-        rows = self._rows(self.a, code.fold("add", row, first), code.fold("add", start, self.a.ahead),
-                          -(-each // lines))
-        level = level_for(self.rows * self.depth * self.scheme.left.bytes)
-        for n in range(each):
-            code.prefetch(code.gep(rows[n // lines], n % lines * LINE, Type("i8")), level)
+        each = lines_each(height, lines, self.columns // block)
+        first, start = share(code, divided(code, column, block), each, lines)
+        at = self._at(self.a, code.fold("add", row, first), code.fold("add", start, self.a.ahead))
+        prefetch_rows(code, at, self.a.stride, each, lines, level_for(self.rows * self.depth * self.scheme.left.bytes))
+
+    def _ask(self, row: LlvmValue, column: LlvmValue) -> None:
+        """Ask for the part of what is wanted that falls to a whole block."""
+        code, down, across = self.code, self.rows // self.tallest, self.columns // self.widest
+        number = code.fold("add", code.fold("mul", divided(code, column, self.widest), constant(LLVM_I64, down)),
+                           divided(code, row, self.tallest))
+        for lines in self.wanted:
+            lines.ask(code, number, down * across)
 
     def _start(self, cells: Sequence[LlvmValue], width: int, offsets: Sequence[LlvmValue] | None) -> list[LlvmValue]:
         """The sums to begin with."""
@@ -225,20 +232,6 @@ def row_blocks(rows: int, height: int) -> Iterator[tuple[int, int, int]]:
         count = len(list(group))
         yield whole, whole + count * part, part
         whole += count * part
-
-
-def lines_each(height: int, lines: int, blocks: int) -> int:
-    """How many of `height` rows of `lines` lines each of `blocks` blocks asks for: whole rows or a part of one."""
-    least = -(-height * lines // blocks)
-    return -(-least // lines) * lines if least >= lines else next(n for n in range(least, lines + 1) if lines % n == 0)
-
-
-def _divided(code: FunctionWriter, a: LlvmValue, b: int) -> LlvmValue:
-    """a / b for numbers that are not negative, decided now for a constant."""
-    known = integer_value(a)
-    if known is not None:
-        return constant(LLVM_I64, known // b)
-    return a if b == 1 else code.op("udiv", a, constant(LLVM_I64, b))
 
 
 class _Steps:

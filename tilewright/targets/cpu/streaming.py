@@ -60,15 +60,20 @@ class Streaming:
             return None
         self.used = True
         code = self.code
-        total = constant(I64, math.prod(shape) * element.bytes)
-        for axis in range(3):
-            total = code.fold("mul", total, self.kernel.context_word(axis, I64))
         misplaced = self._misplaced(op, facts)
         aligned = self._is_multiple(misplaced, LINE)
         if by_heads is not None:
             lines_hold_elements = self._is_multiple(misplaced, element.bytes)       # else no vector begins at a line
             aligned = code.op("or", aligned, code.op("and", by_heads, lines_hold_elements))
-        return code.op("and", code.icmp("sge", total, constant(I64, LEAST_BYTES)), aligned)
+        return code.op("and", self.leaves_caches(math.prod(shape) * element.bytes), aligned)
+
+    def leaves_caches(self, size: int) -> Value:
+        """Whether a launch whose programs write `size` bytes each writes more than caches keep (i1)."""
+        code = self.code
+        total = constant(I64, size)
+        for axis in range(3):
+            total = code.fold("mul", total, self.kernel.context_word(axis, I64))
+        return code.icmp("sge", total, constant(I64, LEAST_BYTES))
 
     def _is_multiple(self, number: Value, of: int) -> Value:
         """Whether `of`, a power of two, divides `number` (i1)."""

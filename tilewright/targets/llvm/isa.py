@@ -17,7 +17,8 @@ class Isa:
     `fptrunc` to bfloat is an instruction that keeps denormals.  `number_extrema`: llvm.maximumnum and minimumnum are
     instructions.  `tiles`: AMX's products of tiles, of bf16 and of bytes.  `halved`: instructions on 512 bits are done
     in two halves, so that two on 256 bits take as long.  `word_lanes`: lanes of the instruction that sums the products
-    of two 16-bit words in each 32-bit lane, where AVX-512 is not used; 0 for none.
+    of two 16-bit words in each 32-bit lane, where AVX-512 is not used; 0 for none.  `fetches_results`: it pays to ask
+    for lines that will be written (measured, `targets/cpu/result_lines.py`).
     """
 
     fma: bool = False
@@ -32,6 +33,7 @@ class Isa:
     tiles: bool = False
     halved: bool = False
     word_lanes: int = 0
+    fetches_results: bool = False
 
     @staticmethod
     def of(triple: str, features: str, cpu: str = "") -> Isa:
@@ -44,4 +46,5 @@ class Isa:
                    bf16=avx512 and "avx512bf16" in on, vnni=avx512 and "avx512vnni" in on,
                    vbmi=avx512 and "avx512vbmi" in on,
                    tiles=avx512 and {"amx-tile", "amx-bf16", "amx-int8"} <= on, halved=avx512 and cpu == "znver4",
-                   word_lanes=0 if avx512 else 8 if "avx2" in on else 4 if triple.startswith("x86_64") else 0)
+                   word_lanes=0 if avx512 else 8 if "avx2" in on else 4 if triple.startswith("x86_64") else 0,
+                   fetches_results=cpu.startswith("znver") and "prfchw" in on)

@@ -252,6 +252,15 @@ class FunctionWriter:
         trivial = float_value(a) in _TRIVIAL or float_value(b) in _TRIVIAL      # LLVM takes such an instruction away
         return result if trivial else self.note_quiet(result)
 
+    def reciprocal(self, a: Value) -> Value:
+        """1 / a of a float within 1 ulp, where a and the result are normal numbers, zeros or infinite; elsewhere the
+        nearest of these will do."""
+        return self.op("fdiv", constant(a.type, 1.0), a)
+
+    def quotient(self, a: Value, b: Value) -> Value:
+        """a / b within 2 ulp, where that is no denormal and `reciprocal` takes b."""
+        return self.op("fdiv", a, b)
+
     def fneg(self, a: Value) -> Value:
         return self.emit(a.type, f"fneg {a}")
 
@@ -368,9 +377,13 @@ class FunctionWriter:
     def store(self, value: Value, pointer: Value, align: int, *, suffix: str = "") -> None:
         self._lines.append(f"  store {value}, {pointer}, align {align}{suffix}{self.mark}")
 
-    def prefetch(self, pointer: Value, level: int) -> None:
-        """Ask for the line at `pointer`, which need not be memory; `level`: 3 into the first cache, 2 the second."""
-        self.intrinsic("prefetch", VOID, (pointer, constant(I32, 0), constant(I32, level), constant(I32, 1)), (PTR,))
+    def prefetch(self, pointer: Value, level: int, writes: bool = False) -> None:
+        """Ask for the line at `pointer`, which need not be memory, for reading or, with `writes`, for writing.
+
+        `level`: 3 into the first cache, 2 the second.
+        """
+        numbers = (constant(I32, int(writes)), constant(I32, level), constant(I32, 1))
+        self.intrinsic("prefetch", VOID, (pointer, *numbers), (PTR,))
 
     def masked_load(self, pointer: Value, mask: Value, other: Value, align: int) -> Value:
         """Lanes of a contiguous vector where `mask`, else `other`."""

@@ -1,7 +1,7 @@
 """Rows for which a GPU has instructions that no other machine has: rules on registers, in front of the general ones.
 
-Each stays within the row's bound: div.full and ex2.approx are right to 2 ulp in f32, sqrt.approx to 1, rsqrt.approx to
-2**-22.9 (PTX ISA 9.7.3); exp and exp2 reduce their argument first, and are right to 2 ulp (1.93
+Each stays within the row's bound: div.full and ex2.approx are right to 2 ulp in f32, rcp.approx and sqrt.approx to 1,
+rsqrt.approx to 2**-22.9 (PTX ISA 9.7.3); exp and exp2 reduce their argument first, and are right to 2 ulp (1.93
 and 1.59 at worst, of four million arguments on an H200, 2026-11-30: ex2.approx errs by more than 1 on [0, 1)).
 Before: values in register form.  Tests: tests/targets/nvidia/test_special.py, tests/conform.
 """
@@ -80,7 +80,8 @@ _FAR = 2.0**64      # where an extreme divisor is scaled to be one, it is by as 
 
 
 def quotients(code: Code, dividends: Sequence[Value], divisor: Value) -> list[Value]:
-    """x / divisor for each x, in f32, within 2 ulp: x * (1 / divisor).
+    """x / divisor for each x, in f32, within 2 ulp: x * (1 / divisor), where rcp.approx.ftz is right to 1 ulp, takes no
+    subnormal number and gives none.
 
     A divisor beyond 2**126, or below 2**-126, has no normal reciprocal: it is (x * (1 / (divisor * s))) * s for a power
     of two s, and the threads in which it is not skip the second product.
@@ -89,12 +90,8 @@ def quotients(code: Code, dividends: Sequence[Value], divisor: Value) -> list[Va
     usual = code.op("and", code.fcmp("oge", size, _float(2.0**-126)), code.fcmp("ole", size, _float(2.0**126)))
     far = code.select(code.fcmp("ogt", size, _float(1.0)), _float(1 / _FAR), _float(_FAR))
     scale, extreme = code.select(usual, _float(1.0), far), code.not_(usual)
-    inverse = _reciprocal(code, code.op("fmul", divisor, scale))
+    inverse = code.reciprocal(code.op("fmul", divisor, scale))
     return [code.machine("scaled", [FLOAT], [x, inverse, extreme, scale])[0] for x in dividends]
-
-
-def _reciprocal(code: Code, x: Value) -> Value:
-    return code.machine("div.full", [FLOAT], [_float(1.0), x])[0]
 
 
 # --- integers

@@ -234,15 +234,17 @@ class NvidiaTarget(Target):
             laid_out, num_stages = self._fitting(module, options, shared_bytes, may_persist)
         generated = made[-1]        # what fits is asked about last
         texts: dict[str, str] = {}
+        others: dict[str, Any] = {}
 
         def print_and_more() -> None:
             texts["laid-out"] = print_module(laid_out)
+            others.update(_plain(module, options, generated))
             if meanwhile is not None:
                 meanwhile()
 
         binary, ptx, facts = self._made(generated.text, generated.programs, module.entry_name, options, print_and_more)
         texts = {**texts, "llir": generated.text, "ptx": ptx}
-        metadata = {**generated.metadata, "num_stages": num_stages, **facts, **_plain(module, options, generated)}
+        metadata = {**generated.metadata, "num_stages": num_stages, **facts, **others}
         return CodeObject(self.name, module.entry_name, binary, texts, metadata)
 
     def without_maps(self, code: CodeObject) -> CodeObject:

@@ -19,7 +19,7 @@ from tilewright.targets.nvidia.driver import functions
 from tilewright.targets.nvidia.driver.cuda import CUDA, Cuda, CudaError
 from tilewright.targets.nvidia.driver.device import Device
 from tilewright.targets.nvidia.driver.kernel import CudaKernel
-from tilewright.targets.nvidia.driver.stream import current_stream
+from tilewright.targets.nvidia.driver.stream import current_stream, native_stream_function
 
 
 class Result(IntEnum):
@@ -215,3 +215,24 @@ def test_the_stream_is_torchs_or_cupys(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = SimpleNamespace(ptr=99)
     monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=SimpleNamespace(get_current_stream=lambda: stream)))
     assert current_stream(0) == 99
+
+
+@pytest.mark.parametrize(("said", "code", "known"), [(73, 0, True), (0, 0, False), (73, 1, False), (None, 0, False)],
+                         ids=["the same", "another", "fails", "absent"])
+def test_torchs_c_function_is_used_if_it_says_the_same(monkeypatch: pytest.MonkeyPatch, said: int | None, code: int,
+                                                       known: bool) -> None:
+    def say(device: int, where: int) -> int:
+        ctypes.c_uint64.from_address(where).value = (said or 0) + 3 - device
+        return code
+
+    function = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.c_void_p)(say)
+    library = SimpleNamespace() if said is None else SimpleNamespace(aoti_torch_get_current_cuda_stream=function)
+    monkeypatch.setattr(ctypes, "CDLL", {"torch/_C.so": library}.__getitem__)
+    private = SimpleNamespace(_cuda_getCurrentRawStream=lambda device: 70 + device, __file__="torch/_C.so")
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(_C=private))
+    assert native_stream_function(3) == (ctypes.cast(function, ctypes.c_void_p).value if known else 0)
+
+
+def test_no_c_function_without_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert native_stream_function(0) == 0

@@ -66,13 +66,14 @@ def launch(driver: Driver) -> Any:
 
 def run(launch: Any, context: int = CURRENT, stream: object = None, device: int = 3, params: int = 3,
         blocks: int = 0, grid: tuple[int, int, int] = (10, 20, 30), fill: Any = None,
-        table: Any = None, most: int = 2**63 - 1, any_grid: Any = None) -> tuple[int, int]:
+        table: Any = None, most: int = 2**63 - 1, any_grid: Any = None, native: Any = None) -> tuple[int, int]:
     """The result of a launch, and what it left in the frame."""
     words = (ctypes.c_uint64 * (Record.SIZE // 8))()
     for offset, value in ((Record.FUNCTION, 0x77), (Record.CONTEXT, context),
                           (Record.STREAM, 0 if stream is None else id(stream)), (Record.DEVICE, id(device)),
                           (Record.PARAMS, params), (Record.THREADS, 128), (Record.SHARED, 4096),
-                          (Record.BLOCKS, blocks), (Record.MOST_PROGRAMS, most),
+                          (Record.BLOCKS, blocks), (Record.MOST_PROGRAMS, most), (Record.DEVICE_NUMBER, device),
+                          (Record.NATIVE_STREAM, 0 if native is None else ctypes.cast(native, P).value or 0),
                           (Record.ANY_GRID, 0 if any_grid is None else ctypes.cast(any_grid, P).value or 0),
                           (Record.FILL, 0 if fill is None else ctypes.cast(fill, P).value or 0),
                           (Record.MAPS, 0 if fill is None else 2), (Record.FIRST_MAP, params + bool(blocks)),
@@ -107,6 +108,22 @@ def test_the_stream_is_asked_for(driver: Driver, launch: Any) -> None:
     driver.calls.clear()
     assert run(launch, stream=abs, device=-12345) == (0, 0)
     assert driver.calls[0][8] == 12345
+
+
+@pytest.mark.parametrize(("failed", "python", "stream"), [(0, abs, 0x503), (1, abs, 3), (1, None, None)])
+def test_torchs_c_function_is_asked_for_the_stream_first(driver: Driver, launch: Any, failed: int, python: Any,
+                                                         stream: int | None) -> None:
+    driver.calls.clear()
+    asked = []
+
+    def answer(device: int, where: int) -> int:
+        asked.append(device)
+        P.from_address(where).value = 0x500 + device
+        return failed
+
+    native = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32, P)(answer)
+    assert run(launch, stream=python, native=native) == (0, 0)
+    assert asked == [3] and driver.calls[0][8] == stream
 
 
 def test_another_context_is_made_current_for_the_launch(driver: Driver, launch: Any) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -88,17 +88,24 @@ class Launchers:
             keep_for_ever(image)
         return image.symbols[name]
 
-    def learn_torch(self) -> None:
-        """Read torch's tensors natively from now on, if the program has imported torch and it offers the interface."""
+    def learn_torch(self, values: Sequence[Any]) -> None:
+        """Read torch's tensors natively from now on, if the program has imported torch and it offers the interface.
+
+        `values` are the arguments of a launch: of tensors on GPUs, how to read them is learnt from one.
+        """
         torch = imported("torch")
-        if torch is None or self._types[Types.TENSOR_AT // WORD]:
+        if torch is None:
             return
-        describe = _describer(torch)
-        if describe:
+        describe = int(self._types[Types.DESCRIBE // WORD]) or _describer(torch)
+        if not describe:
+            return
+        if not self._types[Types.TENSOR_AT // WORD]:
             torch_layout.learn(torch, describe, self._types)
             self._types[Types.TENSOR // WORD] = id(torch.Tensor)
             self._types[Types.PARAMETER // WORD] = id(torch.nn.Parameter)
             self._types[Types.DESCRIBE // WORD] = describe
+        if self._types[Types.CUDA_PLAIN // WORD] == torch_layout.UNKNOWN:
+            torch_layout.learn_gpu(torch, describe, self._types, values)
 
     def bind(self, state: int) -> Callable[[Any, Any], Any]:
         """The builtin `bind(kernel, grid)` for the launcher whose state is at address `state`."""

@@ -3,7 +3,8 @@
 NumPy's arrays are read as C extensions read them, by the structures of `ndarraytypes.h`.  Of torch's tensors an
 ordinary one (its dispatch keys are those of a dense tensor in the CPU's memory) is described by the functions of
 torch's stable C interface (`aoti_torch/c/shim.h`), each of which takes two nanoseconds; every other one by DLPack's
-exchange API, whose function takes fifty, since it asks for Python's lock and counts references.  Where the tensor
+exchange API, whose function takes fifty, since it asks for Python's lock and counts references.  The same holds for
+tensors in a GPU's memory, which is asked for its number as well.  Where the tensor
 stands in its Python object and the keys stand in it is no public matter: `torch_layout` finds the places and says 0
 where it is not sure of them.  Then all tensors go through DLPack, and each is asked for its negative bit.
 DLPack's words are not one to one: torch calls `int1` to `int7` eight bits there, as they take a byte.  So only tensors
@@ -54,6 +55,7 @@ class TensorCode:
         self._describe_ordinary()
         self._element_of()
         self._asked_negative()
+        self._describe_by_keys()
         self._read_torch()
         self._read_array()
 
@@ -156,6 +158,41 @@ class TensorCode:
         n.call("Py_DecRef", answer)         # one of two objects that live for good
         n.end(n.widen(n.is_("ne", answer, self.false), I32))
 
+    def _describe_by_keys(self) -> None:
+        """Fill a DLTensor for a tensor that is ordinary by its dispatch keys: 1 with its device, else 2 if DLPack may
+        be asked for it, or 0 if it has to go the slow way."""
+        n = self.module.function("describe_by_keys", [("thing", PTR), ("types", PTR), ("tensor", PTR),
+                                                      ("device", PTR)], I64, inline=True)
+        thing, types, tensor, device = n.params
+        handle = n.at(thing, n.get(types, Types.TENSOR_AT))
+        keys = n.get(n.at(n.get(handle, 0, PTR), n.get(types, Types.KEYS_AT)))
+
+        def are(*known: int) -> Value:
+            return n.either(*(n.is_("eq", keys, n.get(types, word)) for word in known))
+
+        def describe() -> None:
+            n.when(n.is_("eq", n.call("describe_ordinary", handle, types, tensor), 0), lambda: n.leave(0))
+
+        def on_host() -> None:
+            describe()
+            n.put(device, 0, 0)
+            n.leave(1)
+
+        def on_gpu() -> None:
+            describe()
+            number = n.f.alloca(I32, align=8)
+            failed = n.call_pointer(n.get(types, Types.GET_GPU, PTR), I32, handle, number)
+            n.when(n.is_("ne", failed, 0), lambda: n.leave(0))
+            n.put(device, 0, n.either(n.op("shl", n.widen(n.get(number, 0, I32)), 32), _DL_CUDA))
+            n.leave(1)
+
+        n.when(are(Types.PLAIN, Types.INFERRED), on_host)
+        n.when(are(Types.CUDA_PLAIN, Types.CUDA_INFERRED), on_gpu)
+        n.when(n.is_("ne", n.both(keys, n.get(types, Types.NEGATIVE)), 0), lambda: n.leave(0))
+        knows_dtypes = n.is_("ne", n.get(types, Types.GET_DTYPE), 0)
+        n.when(knows_dtypes, lambda: n.when(n.is_("eq", n.call("element_of", handle, types), 0), lambda: n.leave(0)))
+        n.end(2)
+
     def _read_torch(self) -> None:
         """A torch tensor; 3, or 0 if it has to go the slow way, as one has whose memory holds the numbers with the
         other sign (`is_neg`), or that has elements but no memory: a tracer's, or one whose storage was freed."""
@@ -163,24 +200,12 @@ class TensorCode:
                                                 ("slot", PTR), ("reaches", PTR), ("number", I64)], I64, inline=True)
         thing, types, rule, key, slot, reaches, number = n.params
         tensor = n.f.alloca(I64, _DL_SIZE // 8, align=8)
-        is_described, device = n.variable(0, I32), n.variable(0)
+        found, device = n.variable(2), n.variable(0)
         knows_dtypes = n.both(*(n.is_("ne", n.get(types, at), 0) for at in (Types.GET_DTYPE, Types.TENSOR_AT)))
 
         def by_keys() -> None:
-            handle = n.at(thing, n.get(types, Types.TENSOR_AT))
-            keys = n.get(n.at(n.get(handle, 0, PTR), n.get(types, Types.KEYS_AT)))
-            ordinary = n.either(*(n.is_("eq", keys, n.get(types, known)) for known in (Types.PLAIN, Types.INFERRED)))
-
-            def read_here() -> None:
-                n.when(n.is_("eq", n.call("describe_ordinary", handle, types, tensor), 0), lambda: n.leave(0))
-                n.write(is_described, 1)
-
-            def ask_for_sign() -> None:
-                n.when(n.is_("ne", n.both(keys, n.get(types, Types.NEGATIVE)), 0), lambda: n.leave(0))
-                n.when(knows_dtypes, lambda: n.when(n.is_("eq", n.call("element_of", handle, types), 0),
-                                                    lambda: n.leave(0)))
-
-            n.when(ordinary, read_here, ask_for_sign)
+            n.write(found, n.call("describe_by_keys", thing, types, tensor, device.slot))
+            n.when(n.is_("eq", n.read(found), 0), lambda: n.leave(0))
 
         def ask_tensor() -> None:
             n.when(n.is_("ne", n.call("asked_negative", thing, types), 0), lambda: n.leave(0))
@@ -204,7 +229,7 @@ class TensorCode:
             return n.get(n.at(reaches, n.mul(number, Reaches.PAIR)), Reaches.PAIRS + 8)
 
         n.when(n.is_("ne", n.get(types, Types.TENSOR_AT), 0), by_keys, ask_tensor)
-        n.when(n.is_("eq", n.read(is_described), 0), describe)
+        n.when(n.is_("eq", n.read(found), 2), describe)
         address = n.add(n.get(tensor), n.get(tensor, _DL_OFFSET))
         element = n.get(tensor, _DL_DTYPE, I32)
         size = n.op("lshr", n.both(n.widen(n.op("lshr", element, 8)), 255), 3)

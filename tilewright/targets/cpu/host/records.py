@@ -127,14 +127,16 @@ class Types:
     `DESCRIBE` is torch's function that describes a tensor (`DLPackExchangeAPI.dltensor_from_py_object_no_sync`),
     `IS_NEG` the text "is_neg", interned.  `TENSOR_AT` is where in its Python object a tensor's handle stands, `KEYS_AT`
     where its dispatch keys stand behind the address that is the handle, `NEGATIVE` the bit among them; 0 where that is
-    not known.  `PLAIN` and `INFERRED` are the keys of ordinary tensors, which the `GET_` functions describe;
-    `ELEMENTS` are DLPack's words for torch's numbers of dtypes, 32 bits each.
+    not known.  `PLAIN` and `INFERRED` are the keys of ordinary tensors, which the `GET_` functions describe,
+    `CUDA_PLAIN` and `CUDA_INFERRED` those of such tensors on a GPU; -1 where they are not known.  `ELEMENTS` are
+    DLPack's words for torch's numbers of dtypes, 32 bits each.
     """
 
     ARRAY, TENSOR, PARAMETER, DESCRIBE, IS_NEG = 0, 8, 16, 24, 32
     TENSOR_AT, KEYS_AT, NEGATIVE, PLAIN, INFERRED = 40, 48, 56, 64, 72
     GET_DATA, GET_SHAPE, GET_STRIDES, GET_DTYPE, GET_DIM = 80, 88, 96, 104, 112
-    ELEMENTS, MOST_ELEMENTS = 120, 64
+    CUDA_PLAIN, CUDA_INFERRED, GET_GPU = 120, 128, 136
+    ELEMENTS, MOST_ELEMENTS = 144, 64
     SIZE = ELEMENTS + 4 * MOST_ELEMENTS
 
 

@@ -6,14 +6,17 @@ whose distance to the tensor's shape, which DLPack tells, is always the same; th
 equals, for plain, negated, conjugated and inference tensors, what torch says their keys are.  From then on a tensor is
 taken for an ordinary one only if its keys are exactly those of one: a reading of something else would be none of these.
 What is found is compared with what DLPack says of every probe; where anything differs, nothing is found, and native
-code does without.  Tests: tests/targets/cpu_host/test_tensors.py.
+code does without.
+Tensors on GPUs are laid out alike, and their keys are those of the CPU's under other names.  None is made for a probe:
+that is work for the device, which a program may just be recording.  A launch's own argument is one (`learn_gpu`).
+Tests: tests/targets/cpu_host/test_tensors.py.
 """
 
 from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -24,6 +27,12 @@ _MOST_BYTES = 208               # of a c10::TensorImpl
 _FUNCTIONS = {Types.GET_DATA: "aoti_torch_get_data_ptr", Types.GET_SHAPE: "aoti_torch_get_sizes",
               Types.GET_STRIDES: "aoti_torch_get_strides", Types.GET_DTYPE: "aoti_torch_get_dtype",
               Types.GET_DIM: "aoti_torch_get_dim"}
+_GPU_FUNCTIONS = {**_FUNCTIONS, Types.GET_GPU: "aoti_torch_get_device_index"}
+# Names of the dispatch keys of an ordinary tensor on a kind of device; inference tensors have the first two alone.
+_KEYS = ("{}", "Autocast{}", "Autograd{}", "ADInplaceOrView")
+_GPU = "CUDA"                   # in names of dispatch keys
+UNKNOWN = -1        # in place of dispatch keys; no tensor has all of them
+_DL_CPU, _DL_CUDA = 1, 2    # DLDeviceType
 _DTYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16",
            "float32", "float64", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")
 
@@ -64,6 +73,37 @@ def learn(torch: Any, describe: int, types: Any) -> bool:
     return True
 
 
+def learn_gpu(torch: Any, describe: int, types: Any, values: Iterable[Any]) -> bool:
+    """Fill in what `types` says of tensors on GPUs, after `learn`, if there is one among `values` that is ordinary and
+    is described as DLPack does; whether there was."""
+    try:
+        if not torch.cuda.is_initialized():     # then no tensor is on a GPU
+            return False
+        known = tuple(types[at // WORD] for at in (Types.PLAIN, Types.INFERRED))
+        keys = _ordinary_keys(torch, _GPU)
+        # Attributes of tensors are not asked for: a mode that is active may have an answer of its own.
+        tensors = (value for value in values if type(value) in (torch.Tensor, torch.nn.Parameter))
+        tensor = next((t for t in tensors if _signed(torch._C._dispatch_keys(t).raw_repr()) in keys), None)
+        if tensor is None or _ordinary_keys(torch, "CPU") != known:
+            return False
+        probe = _described(torch, describe, tensor)
+        functions = _functions(_GPU_FUNCTIONS)
+        said = _asked(functions, types[Types.TENSOR_AT // WORD], probe)
+        elements = (ctypes.c_uint32 * Types.MOST_ELEMENTS).from_buffer(types, Types.ELEMENTS)
+        _check(probe, said, elements, _DL_CUDA | said[Types.GET_GPU] << 32)
+    except Exception:       # whatever another torch raises
+        return False
+    types[Types.GET_GPU // WORD] = _address(functions[Types.GET_GPU])
+    types[Types.CUDA_PLAIN // WORD], types[Types.CUDA_INFERRED // WORD] = keys
+    return True
+
+
+def _ordinary_keys(torch: Any, device: str) -> tuple[int, int]:
+    """The dispatch keys of plain and of inference tensors on a kind of device."""
+    words = [torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, name.format(device))).raw_repr() for name in _KEYS]
+    return _signed(words[0] | words[1] | words[2] | words[3]), _signed(words[0] | words[1])
+
+
 def _probes(torch: Any, describe: int) -> Iterator[Probe]:
     with torch.inference_mode(False):
         yield from (_probe(torch, describe, tensor) for tensor in _ordinary(torch))
@@ -92,6 +132,10 @@ def _inferred(torch: Any) -> Any:
 def _probe(torch: Any, describe: int, tensor: Any) -> Probe:
     if type(tensor) is not torch.Tensor:        # a mode is active that makes others
         raise NotFound
+    return _described(torch, describe, tensor)
+
+
+def _described(torch: Any, describe: int, tensor: Any) -> Probe:
     described = _Described()
     prototype = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)
     if prototype(describe)(tensor, ctypes.addressof(described)):
@@ -134,44 +178,51 @@ def _find_functions(torch: Any, describe: int, probes: Sequence[Probe], found: d
     Without them no tensor is taken for an ordinary one; they came to torch one by one.
     """
     elements = (ctypes.c_uint32 * Types.MOST_ELEMENTS)()
-    found.update({Types.PLAIN: -1, Types.INFERRED: -1})
+    found.update(dict.fromkeys((Types.PLAIN, Types.INFERRED, Types.CUDA_PLAIN, Types.CUDA_INFERRED), UNKNOWN))
     with suppress(AttributeError, OSError, NotFound):
-        library = ctypes.CDLL(sys.modules["torch._C"].__file__)      # its symbols and those of what it links
-        functions = {offset: getattr(library, name) for offset, name in _FUNCTIONS.items()}
+        functions = _functions(_FUNCTIONS)
         with torch.inference_mode(False):
             samples = [_probe(torch, describe, torch.zeros(1, dtype=getattr(torch, name), device="cpu"))
                        for name in _DTYPES if hasattr(torch, name)]
         for sample in samples:
-            number = _asked(functions, found, sample)[Types.GET_DTYPE]
+            number = _asked(functions, found[Types.TENSOR_AT], sample)[Types.GET_DTYPE]
             if number < Types.MOST_ELEMENTS:
                 elements[number] = sample.described.dtype
         plain, inferred = samples[0].keys, probes[-1].keys
         for probe in (*probes, *samples):
             if probe.keys in (plain, inferred):
-                _check(probe, _asked(functions, found, probe), elements)
-        found.update({offset: ctypes.cast(function, ctypes.c_void_p).value or 0
-                      for offset, function in functions.items()})
+                _check(probe, _asked(functions, found[Types.TENSOR_AT], probe), elements, _DL_CPU)
+        found.update({offset: _address(function) for offset, function in functions.items()})
         found.update({Types.PLAIN: _signed(plain), Types.INFERRED: _signed(inferred)})
     return elements
 
 
-def _asked(functions: dict[int, Any], found: dict[int, int], probe: Probe) -> dict[int, int]:
+def _functions(names: dict[int, str]) -> dict[int, Any]:
+    library = ctypes.CDLL(sys.modules["torch._C"].__file__)      # its symbols and those of what it links
+    return {offset: getattr(library, name) for offset, name in names.items()}
+
+
+def _address(function: Any) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
+def _asked(functions: dict[int, Any], handle_at: int, probe: Probe) -> dict[int, int]:
     """What the functions say of a probe."""
     said = {}
     for offset, function in functions.items():
-        kind = ctypes.c_int32 if offset == Types.GET_DTYPE else ctypes.c_int64
+        kind = ctypes.c_int32 if offset in (Types.GET_DTYPE, Types.GET_GPU) else ctypes.c_int64
         out = kind()
-        if function(ctypes.c_void_p(id(probe.tensor) + found[Types.TENSOR_AT]), ctypes.byref(out)):
+        if function(ctypes.c_void_p(id(probe.tensor) + handle_at), ctypes.byref(out)):
             raise NotFound
         said[offset] = out.value
     return said
 
 
-def _check(probe: Probe, said: dict[int, int], elements: Any) -> None:
-    """That the functions say what DLPack does."""
+def _check(probe: Probe, said: dict[int, int], elements: Any, device: int) -> None:
+    """That the functions say what DLPack does, and that it names this device (type and number in one word)."""
     d = probe.described
     number = said[Types.GET_DTYPE]
     dtype = elements[number] if 0 <= number < Types.MOST_ELEMENTS else 0
     told = (said[Types.GET_DATA], said[Types.GET_DIM], said[Types.GET_SHAPE], said[Types.GET_STRIDES], dtype)
-    if told != ((d.data or 0) + d.offset, d.ndim, d.shape, d.strides, d.dtype) or d.device != 1:
+    if told != ((d.data or 0) + d.offset, d.ndim, d.shape, d.strides, d.dtype) or d.device != device:
         raise NotFound

@@ -1,8 +1,8 @@
-"""exp and exp2: reduce to |r| <= ln(2)/2, polynomial, scale by a power of two.
+"""exp, exp2, and exp10 of f32: reduce to |r| <= ln(2)/2, polynomial, scale by a power of two.
 
 x = n*ln(2) + r with ln(2) in two parts, the first short enough that n times it is exact (Cody and Waite).
 f32 on AVX-512 has a shorter form (`exp_parts`).
-Bounds: 1 ulp; exact for +-0, inf, NaN, overflow and results that are denormal.  Tests: test_mathlib.py.
+Bounds: 1 ulp, exp10 2; exact for +-0, inf, NaN, overflow and results that are denormal.  Tests: test_mathlib.py.
 """
 
 from __future__ import annotations
@@ -55,6 +55,14 @@ _EXP2_F64 = (
     1.5252733847353558e-05, 1.3215434396286245e-06, 1.0178054454265361e-07, 7.073925070299364e-09,
     4.456232799249259e-10,
 )
+
+# (10**r - 1 - r*ln(10)) / r**2 on |r| <= log10(2)/2.  tools/fit_math.py, 2026-12-01; lowest power first.
+_EXP10_F32 = (2.650949001312256, 2.0346601009368896, 1.1712560653686523, 0.5417060852050781, 0.20749187469482422)
+_EXP10_RANGE = (39.0, -46.0)
+# as sums (tools/fit_math.py, log2_10, log10_2 and ln_10)
+_LOG2_10 = 3.321928024291992
+_LOG10_2 = (0.3010300099849701, -1.432098883924482e-08)
+_LN_10 = (2.3025851249694824, -3.1975435632602967e-08)
 
 Powers = Callable[[FunctionWriter], Sequence[Value]]    # asked for late: what they are made of is one register
 
@@ -123,6 +131,29 @@ def exp2(f: FunctionWriter, x: Value) -> Value:
     limited = limit_below(f, limit_above(f, x, top), low)
     whole, exponent = nearest_exponent(f, limited, 1.0, 2)
     return _one_more_times(f, _exp2m1_reduced(f, f.op("fsub", limited, whole)), exponent.powers)
+
+
+def exp10_single(f: FunctionWriter, x: Value) -> Value:
+    """10**x = 2**n * 10**r of f32 with FMA, x = n*log10(2) + r; what is left after the first product is exact."""
+    top, low = _EXP10_RANGE
+    limited = limit_below(f, limit_above(f, x, top), low)
+    whole, exponent = nearest_exponent(f, limited, _LOG2_10, 2)
+    r = f.fma(whole, number(x, -_LOG10_2[1]), f.fma(whole, number(x, -_LOG10_2[0]), limited))
+    q = f.fma(polynomial(f, r, _EXP10_F32), r, number(x, _LN_10[1]))
+    return _one_more_times(f, f.fma(r, number(x, _LN_10[0]), f.op("fmul", r, q)), exponent.powers)
+
+
+def exp2_of_pair(f: FunctionWriter, high: Value, low: Value) -> Value:
+    """2**(high + low) of f32 with FMA; `low` is below 4 wherever the result is neither 0 nor infinite.
+
+    It counts only there, and may be anything, also NaN, elsewhere.
+    """
+    top, bottom = _EXP2_RANGE[high.type.element]
+    limited = limit_below(f, limit_above(f, high, top + 5.0), bottom - 5.0)
+    low = f.select(f.fcmp("oeq", limited, high), low, number(high, 0.0))
+    whole, exponent = nearest_exponent(f, f.op("fadd", limited, low), 1.0, 2)
+    r = f.op("fadd", f.op("fsub", limited, whole), low)
+    return _one_more_times(f, _exp2m1_reduced(f, r), exponent.powers)
 
 
 def _exp2_reduced(f: FunctionWriter, r: Value) -> Value:

@@ -1,6 +1,7 @@
-"""sinh, cosh, asinh, acosh, atanh and tan, from the functions that they are made of; computed in f64.
+"""sinh, cosh, asinh, acosh, atanh and tan of f64, from the functions that they are made of.
 
-Bounds: sinh and cosh 3 ulp, the others 4.  Tests: test_mathlib.py.
+f32: `hyperbolic_single`, `trigonometric.tan_single`.  Bounds: sinh and cosh 3 ulp, the others 4.
+Tests: test_mathlib.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""asin, acos, atan, atan2: polynomials on a short range, and identities that lead there; computed in f64.
+"""asin, acos, atan, atan2 of f64: polynomials on a short range, and identities that lead there.
 
-Bounds: 2 ulp, atan2 3; special values as in C11 F.10.1.  Tests: test_mathlib.py.
+f32: `inverse_single`.  Bounds: 2 ulp, atan2 3; special values as in C11 F.10.1.  Tests: test_mathlib.py.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ from tilewright.targets.llvm.text import FunctionWriter
 from tilewright.targets.llvm.types import Type, Value, constant
 
 # Adding 1.5 * 2**p to |t| < 2**(p-1) puts the integer nearest to t in the low bits of the sum (p: stored bits).
-_MAGIC = {"float": 1.5 * 2.0**23, "double": 1.5 * 2.0**52}
-_MAGIC_BITS = {"float": 0x4B400000, "double": 0x4338000000000000}
+MAGIC = {"float": 1.5 * 2.0**23, "double": 1.5 * 2.0**52}
+MAGIC_BITS = {"float": 0x4B400000, "double": 0x4338000000000000}
 MANTISSA = {"float": 23, "double": 52}
 BIAS = {"float": 127, "double": 1023}
 _LEADING = {"float": 0xFFFFF000, "double": 0xFFFFFFFF00000000}
@@ -43,11 +43,11 @@ def nearest(f: FunctionWriter, t: Value, factor: float = 1.0) -> tuple[Value, Va
 
     Of larger ones the float is about the product, and of infinities they themselves.
     """
-    magic = number(t, _MAGIC[t.type.element])
+    magic = number(t, MAGIC[t.type.element])
     shifted = f.op("fadd", t, magic) if factor == 1.0 else f.fma(t, number(t, factor), magic)
     whole = f.op("fsub", shifted, magic)
     bits = f.bitcast(shifted, t.type.as_int)
-    return whole, f.op("sub", bits, constant(bits.type, _MAGIC_BITS[t.type.element]))
+    return whole, f.op("sub", bits, constant(bits.type, MAGIC_BITS[t.type.element]))
 
 
 def power_of_two(f: FunctionWriter, n: Value, t: Type) -> Value:
@@ -79,7 +79,7 @@ def nearest_exponent(f: FunctionWriter, t: Value, factor: float, biases: int) ->
 
     The bias is added together with the large number, so that a power takes one instruction and not three.
     """
-    magic = number(t, _MAGIC[t.type.element] + biases * BIAS[t.type.element])
+    magic = number(t, MAGIC[t.type.element] + biases * BIAS[t.type.element])
     shifted = f.op("fadd", t, magic) if factor == 1.0 else f.fma(t, number(t, factor), magic)
     return f.op("fsub", shifted, magic), Exponent(f.bitcast(shifted, t.type.as_int), t.type)
 

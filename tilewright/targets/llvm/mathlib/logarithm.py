@@ -1,5 +1,5 @@
-"""log, log2, and log1p of f32: x = m * 2**e with m in [sqrt(1/2), sqrt(2)), then log(m) by a polynomial in m - 1, or
-atanh's series.
+"""log, log2, and log1p and log10 of f32: x = m * 2**e with m in [sqrt(1/2), sqrt(2)), then log(m) by a polynomial in
+m - 1, or atanh's series.
 
 Denormals are scaled up first.  The leading parts of e*ln(2) and m - 1 are added with their rounding error kept, so
 that the sum is within 1 ulp with and without FMA.  Exact: log(1), 0 (-inf), negative (NaN), inf, NaN.
@@ -11,6 +11,8 @@ from __future__ import annotations
 from tilewright.targets.llvm.mathlib.exponential import LN2
 from tilewright.targets.llvm.mathlib.kit import (
     BIAS,
+    MAGIC,
+    MAGIC_BITS,
     MANTISSA,
     fast_two_sum,
     is_single,
@@ -26,6 +28,10 @@ from tilewright.targets.llvm.types import Value, constant
 _SQRT_HALF_BITS = {"float": 0x3F3504F3, "double": 0x3FE6A09E667F3BCD}
 # 1/ln(2) = high + low; high has 12 (f32) or 32 (f64) bits.
 _LOG2_E = {"float": (1.44287109375, -0.00017605285393074155), "double": (1.4426950407214463, 1.6751713164886512e-10)}
+
+# 1/ln(10) = high + low, high with 12 bits, and log10(2) = high + low, high with 15 bits.
+_LOG10_E = (0.434326171875, -3.168997136526741e-05)
+_LOG10_2 = (0.301025390625, 4.605039066518657e-06)
 
 # (log(1+f) - f + f*f/2) / f**3 for 1+f in [sqrt(1/2), sqrt(2)].  tools/fit_math.py, 2026-11-30; lowest power first.
 _LOG_F32 = (
@@ -50,11 +56,11 @@ def decompose(f: FunctionWriter, x: Value) -> tuple[Value, Value]:
     base = constant(integer, _SQRT_HALF_BITS[element])
     offset = f.op("sub", f.bitcast(scaled, integer), base)
     exponent = f.op("ashr", offset, constant(integer, bits))
-    exponent = f.op("sub", exponent, f.select(tiny, constant(integer, bits), constant(integer, 0)))
     mantissa = f.op("add", f.op("and", offset, constant(integer, (1 << bits) - 1)), base)
     fraction = f.op("fsub", f.bitcast(mantissa, x.type), number(x, 1.0))
-    small = f.cast("trunc", exponent, integer.of("i32"))
-    return f.cast("sitofp", small, x.type), fraction
+    shift = f.select(tiny, number(x, MAGIC[element] + bits), number(x, MAGIC[element]))
+    moved = f.op("add", exponent, constant(integer, MAGIC_BITS[element]))
+    return f.op("fsub", f.bitcast(moved, x.type), shift), fraction
 
 
 def _log1p_rest(f: FunctionWriter, fraction: Value) -> tuple[Value, Value]:
@@ -93,7 +99,7 @@ def log1p_single(f: FunctionWriter, x: Value) -> Value:
     e, fraction = decompose(f, total)
     is_near = f.fcmp("oeq", e, number(x, 0.0))
     fraction = f.select(is_near, x, fraction)
-    correction = f.select(is_near, number(x, 0.0), f.op("fdiv", lost, total))
+    correction = f.select(is_near, number(x, 0.0), f.quotient(lost, total))
     half_square, k = _log1p_rest(f, fraction)
     lead, error = fast_two_sum(f, f.op("fmul", e, number(x, high)), fraction)
     rest = f.op("fadd", f.op("fsub", f.fma(e, number(x, low), k), half_square), correction)
@@ -101,12 +107,25 @@ def log1p_single(f: FunctionWriter, x: Value) -> Value:
 
 
 def log2(f: FunctionWriter, x: Value) -> Value:
-    element = x.type.element
-    high, low = _LOG2_E[element]
     e, fraction = decompose(f, x)
+    lead, small = _log1p_times(f, fraction, _LOG2_E[x.type.element])
+    total, error = fast_two_sum(f, e, lead)
+    return _specials(f, x, f.op("fadd", total, f.op("fadd", error, small)))
+
+
+def log10_single(f: FunctionWriter, x: Value) -> Value:
+    high, low = _LOG10_2
+    e, fraction = decompose(f, x)
+    lead, small = _log1p_times(f, fraction, _LOG10_E)
+    total, error = fast_two_sum(f, f.op("fmul", e, number(x, high)), lead)
+    return _specials(f, x, f.op("fadd", total, f.op("fadd", error, f.fma(e, number(x, low), small))))
+
+
+def _log1p_times(f: FunctionWriter, fraction: Value, factor: tuple[float, float]) -> tuple[Value, Value]:
+    """log(1 + fraction) times a sum of two numbers, the first of 12 or 32 bits, as a sum."""
+    high, low = factor
     half_square, k = _log1p_rest(f, fraction)
     lead = leading(f, f.op("fsub", fraction, half_square))
     rest = f.op("fadd", f.op("fsub", f.op("fsub", fraction, lead), half_square), k)
-    small = f.fma(f.op("fadd", rest, lead), number(x, low), f.op("fmul", rest, number(x, high)))
-    total, error = fast_two_sum(f, e, f.op("fmul", lead, number(x, high)))
-    return _specials(f, x, f.op("fadd", total, f.op("fadd", error, small)))
+    small = f.fma(f.op("fadd", rest, lead), number(fraction, low), f.op("fmul", rest, number(fraction, high)))
+    return f.op("fmul", lead, number(fraction, high)), small

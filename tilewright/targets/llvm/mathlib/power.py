@@ -1,5 +1,6 @@
-"""pow, exp10, log10, and expm1 and log1p of f64: computed in f64; expm1 of f32.
+"""pow, exp10, log10, expm1 and log1p of f64, and expm1 of f32.
 
+Without FMA, pow and exp10 of f32 are computed here too; else in `power_single` and `exponential`.
 pow takes the logarithm as a pair of numbers, so that the product with y has as many digits as the result needs.
 Bounds: pow 4 ulp, the others 2; special values as in C11 F.10.  Tests: test_mathlib.py.
 """

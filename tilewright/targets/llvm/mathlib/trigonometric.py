@@ -1,9 +1,9 @@
-"""sin and cos: subtract the nearest multiple of pi/2, then the polynomial of the quadrant.
+"""sin and cos, and tan of f32: subtract the nearest multiple of pi/2, then the polynomial of the quadrant.
 
 f32 with FMA subtracts three float parts of pi/2; without FMA it reduces in f64.  f64 subtracts four parts, of 33
 bits each but the last, so that the products are exact, and keeps the remainder as a sum of two numbers.
-Beyond 2**20 `large_angles` takes over.  Bound: 2 ulp, for all x; sin(-0) = -0; inf and NaN give NaN.
-Tests: test_mathlib.py.
+Beyond 2**20 `large_angles` and `large_angles_single` take over.
+Bounds: 2 ulp, tan 4, for all x; sin(-0) = -0; inf and NaN give NaN.  Tests: test_mathlib.py.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tilewright.targets.llvm.mathlib.kit import (
     two_sum,
 )
 from tilewright.targets.llvm.mathlib.large_angles import with_large
+from tilewright.targets.llvm.mathlib.large_angles_single import with_large_single
 from tilewright.targets.llvm.text import FunctionWriter
 from tilewright.targets.llvm.types import Value, constant
 
@@ -38,6 +39,12 @@ _SIN_F64 = (
 _COS_F32 = (
     0.04166664555668831, -0.0013887311797589064, 2.4432742065982893e-05,
 )
+# (tan(r) - r) / r**3 as a function of r**2, for |r| up to pi/4 and what _TWO_OVER_PI lacks, times 2**20.
+# tools/fit_math.py, 2026-12-01; lowest power first.
+_TAN_F32 = (
+    0.3333337604999542, 0.1333179473876953, 0.05415474623441696, 0.020809629932045937, 0.012018867768347263,
+    -0.001359598827548325, 0.005067174322903156,
+)
 _COS_F64 = (
     0.041666666666666595, -0.0013888888888873433, 2.4801587289088995e-05, -2.7557314246727625e-07,
     2.087570973642429e-09, -1.1358979878585515e-11,
@@ -52,7 +59,7 @@ def _reduce_single(f: FunctionWriter, a: Value) -> tuple[Value, Value]:
         for part in _HALF_PI_F64[:2]:
             wide = f.op("fsub", wide, f.op("fmul", whole, number(wide, part)))
         return f.cast("trunc", n, a.type.as_int), f.cast("fptrunc", wide, a.type)
-    whole, n = nearest(f, f.op("fmul", a, number(a, _TWO_OVER_PI["float"])))
+    whole, n = nearest(f, a, _TWO_OVER_PI["float"])
     for part in _HALF_PI_F32:
         a = f.fma(whole, number(a, -part), a)
     return n, a
@@ -67,6 +74,13 @@ def _reduce_double(f: FunctionWriter, a: Value) -> tuple[Value, Value, Value]:
     tail = f.op("fadd", f.op("fadd", error, more), last)
     r, tail = fast_two_sum(f, total, tail)
     return n, r, tail
+
+
+def _reduced(f: FunctionWriter, a: Value) -> tuple[Value, ...]:
+    """(quadrant, remainder[, its tail]) of a >= 0."""
+    if not is_single(a):
+        return with_large(f, a, _reduce_double(f, a))
+    return (with_large_single if f.isa.fma else with_large)(f, a, _reduce_single(f, a))
 
 
 def _kernels(f: FunctionWriter, r: Value, tail: Value | None) -> tuple[Value, Value]:
@@ -87,8 +101,7 @@ def _kernels(f: FunctionWriter, r: Value, tail: Value | None) -> tuple[Value, Va
 def _sin_cos(f: FunctionWriter, x: Value, turn: int) -> Value:
     """sin(|x| + turn * pi/2), with no sign of x."""
     a = magnitude(f, x)
-    near = _reduce_single(f, a) if is_single(x) else _reduce_double(f, a)
-    n, r, *tail = with_large(f, a, near)
+    n, r, *tail = _reduced(f, a)
     sine, cosine = _kernels(f, r, tail[0] if tail else None)
     integer = x.type.as_int
     quadrant = f.op("add", n, constant(integer, turn)) if turn else n
@@ -96,6 +109,18 @@ def _sin_cos(f: FunctionWriter, x: Value, turn: int) -> Value:
     value = f.select(odd, cosine, sine)
     flip = f.op("shl", f.op("and", quadrant, constant(integer, 2)), constant(integer, integer.bits - 2))
     return f.bitcast(f.op("xor", f.bitcast(value, integer), flip), x.type)
+
+
+def tan_single(f: FunctionWriter, x: Value) -> Value:
+    """tan(r), or -1 / tan(r) an odd number of quarter turns further, of f32; 4 ulp."""
+    a, bits = magnitude(f, x), x.type.as_int
+    n, r = _reduced(f, a)
+    z = f.op("fmul", r, r)
+    t = f.fma(f.op("fmul", r, z), polynomial(f, z, _TAN_F32), r)
+    odd = f.icmp("ne", f.op("and", n, constant(bits, 1)), constant(bits, 0))
+    value = f.select(odd, f.fneg(f.reciprocal(t)), t)
+    sign = f.op("and", f.bitcast(x, bits), constant(bits, 1 << (bits.bits - 1)))
+    return f.bitcast(f.op("xor", f.bitcast(value, bits), sign), x.type)
 
 
 def sin(f: FunctionWriter, x: Value) -> Value:

@@ -1,6 +1,6 @@
-"""Functions that are computed in f64 whatever the format: f32 is widened and the result rounded once.
+"""Arithmetic on sums of two numbers, and the logarithm of f64 as one, to about 2**-66.
 
-Also arithmetic on sums of two numbers, and the logarithm as one, to about 2**-66.  Tests: test_mathlib.py.
+Also the choice between functions of f32 and of f64, and f64 for floats.  Tests: test_mathlib.py.
 """
 
 from __future__ import annotations
@@ -39,6 +39,12 @@ def through_double(function: Function) -> Function:
 def by_width(single: Function, double: Function) -> Function:
     """`single` of floats, `double` of doubles."""
     return lambda f, *args: (single if is_single(args[0]) else double)(f, *args)
+
+
+def fused(single: Function, double: Function) -> Function:
+    """`single` of floats where there is FMA; else, and of doubles, `double`."""
+    wide = through_double(double)
+    return lambda f, *args: (single if is_single(args[0]) and f.isa.fma else wide)(f, *args)
 
 
 def two_product(f: FunctionWriter, a: Value, b: Value) -> Pair:

@@ -29,7 +29,7 @@ from tilewright.targets.nvidia.driver.launch_record import (
     blocks_along_x,
 )
 from tilewright.targets.nvidia.driver.status import Status, raise_failures
-from tilewright.targets.nvidia.driver.stream import current_stream, raw_stream_function
+from tilewright.targets.nvidia.driver.stream import current_stream, native_stream_function, raw_stream_function
 from tilewright.targets.nvidia.driver.tensor_maps import Maps, TensorMaps
 
 _FREE_SHARED = 48 << 10         # more dynamic shared memory has to be asked for: CUDA C++ Programming Guide, 7.2.3
@@ -123,6 +123,8 @@ class CudaKernel(LoadedKernel):
                 (Record.LAUNCH, native.load("launch", KEY, _launch_text, symbols)),
                 (Record.FUNCTION, int(self.function)), (Record.CONTEXT, int(self.device.context)),
                 (Record.STREAM, 0 if stream is None else id(stream)), (Record.DEVICE, id(self._kept[1])),
+                (Record.NATIVE_STREAM, native_stream_function(self.device.index)),
+                (Record.DEVICE_NUMBER, self.device.index),
                 (Record.PARAMS, self._params), (Record.THREADS, self.threads), (Record.SHARED, self.shared_bytes),
                 (Record.BLOCKS, self._blocks), (Record.TABLE, ctypes.addressof(self._table)),
                 (Record.MAPS, self._count), (Record.FIRST_MAP, self._params + bool(self._blocks)),

@@ -1,7 +1,8 @@
 """The native launch of a kernel on a GPU, as LLVM text for the processor: what a native launcher calls.
 
 `launch(record, slots, x, y, z, frame)` makes the kernel's context current where it is not, asks torch for its stream
-(`_cuda_getCurrentRawStream`, 0.1 µs), points at the slots, and calls cuLaunchKernel.  Python's lock is held.
+(a function of its stable C interface; where that is not there or fails, `_cuda_getCurrentRawStream`, through Python),
+points at the slots, and calls cuLaunchKernel.  Python's lock is held.
 A kernel that loops over programs (`BLOCKS`, how many of its blocks the GPU runs at once, is not 0) gets as many
 blocks along x as there are, at most one a program, and the number of programs as a parameter behind the slots.
 The record's words are `launch_record.Record`; `frame` gets the driver's error code.
@@ -125,10 +126,20 @@ def _have_maps(f: FunctionWriter, record: Value, slots: Value, grid: Sequence[Va
 
 
 def _stream(f: FunctionWriter, record: Value, pushed: Value) -> Value:
-    """The stream to launch on; if torch's function raises, so does the launch."""
-    function = _word(f, record, Record.STREAM, PTR)
-    ask, answered, raised, go = (f.label(name) for name in ("ask", "answered", "raised", "launch"))
-    before = f.block
+    """The stream to launch on; if torch's Python function raises, so does the launch."""
+    native, function = (_word(f, record, offset, PTR) for offset in (Record.NATIVE_STREAM, Record.STREAM))
+    said = f.alloca(PTR, align=8)
+    natively, told, by_python, ask, answered, raised, go = (f.label(name) for name in (
+        "natively", "told", "by_python", "ask", "answered", "raised", "launch"))
+    f.cond_br(f.icmp("eq", native, NULL), by_python, natively)
+    f.place(natively)
+    number = f.cast("trunc", _word(f, record, Record.DEVICE_NUMBER), I32)
+    failed = f.emit(I32, f"call i32 {native.name}({number}, {said})")
+    f.cond_br(f.icmp("eq", failed, constant(I32, 0)), told, by_python)
+    f.place(told)
+    stream_said = f.load(said, PTR, 8)
+    f.br(go)
+    f.place(by_python)
     f.cond_br(f.icmp("eq", function, NULL), go, ask)
     f.place(ask)
     device = f.gep(record, constant(I64, Record.DEVICE), I8)
@@ -141,7 +152,7 @@ def _stream(f: FunctionWriter, record: Value, pushed: Value) -> Value:
     f.do(f"call void @Py_DecRef({answer})")
     f.br(go)
     f.place(go)
-    return f.phi(PTR, [(NULL, before), (stream, answered)])
+    return f.phi(PTR, [(stream_said, told), (NULL, by_python), (stream, answered)])
 
 
 def _blocks(f: FunctionWriter, record: Value, programs: Value, others: Value) -> Value:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from tilewright.layout import Layout
 from tilewright.layout.linear import LANE, TURN, WARP
 from tilewright.targets.llvm.text import FunctionWriter, ModuleWriter
-from tilewright.targets.llvm.types import I1, I32, I64, VOID, Type, Value, constant
+from tilewright.targets.llvm.types import FLOAT, I1, I32, I64, VOID, Type, Value, constant
 from tilewright.targets.nvidia.emit.instructions import INSTRUCTIONS
 from tilewright.targets.nvidia.emit.statements import (
     CONSTRAINTS,
@@ -178,6 +178,12 @@ class Code(FunctionWriter):
             yield
         finally:
             self.tid, self._threads, self._is_unrelated = kept
+
+    def reciprocal(self, a: Value) -> Value:
+        return self.machine("rcp", [FLOAT], [a])[0] if a.type == FLOAT else super().reciprocal(a)
+
+    def quotient(self, a: Value, b: Value) -> Value:
+        return self.op("fmul", a, self.reciprocal(b)) if a.type == FLOAT else super().quotient(a, b)
 
     # --- instructions of the table
 

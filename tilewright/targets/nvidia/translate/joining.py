@@ -109,13 +109,16 @@ def _joined(blocks: list[Block], head: Block, end: Block, phis: list[Phi],
                         if phi.register in alive and (number == end.number or (number not in inside
                                                                                and len(end.ways) > 1)))
     names: dict[Operand, Operand] = {}
+    pairs: dict[int, _Pairs] = {}
     for phi in phis:
         following = phi.operands[end.number]
         place = made.get(following)
         if place is None or phi.register in busy or following in names:
             continue
         read = last.get(phi.register, -1)
-        if read < place or (read == place and _may_be_one(end.code[place], following, phi.register)):
+        if read == place and place not in pairs:
+            pairs[place] = _Pairs(end.code[place])
+        if read < place or (read == place and pairs[place].may_be_one(following, phi.register)):
             names[following] = phi.register
     return names
 
@@ -138,15 +141,19 @@ def _places(block: Block, registers: set[str]) -> tuple[dict[Operand, int], dict
     return last, made
 
 
-def _may_be_one(record: Record, result: Operand, operand: Operand) -> bool:
-    """Whether a result may have the name of an operand: in one instruction, which reads all before it writes, or if the
-    result begins as just this operand, which the statement does not read elsewhere."""
-    if len(record) == 3 or record[1].count(";") == 1:
-        return True
-    moves = 2 * ties.get(record[1], 0)
-    names = record[2]
-    return operand not in names[moves:] and any(
-        names[k] == result and names[k + 1] == operand for k in range(0, moves, 2))
+class _Pairs:
+    """Which results of a record may have the name of an operand: in one instruction, which reads all before it writes,
+    any; of a statement one that begins as just this operand, which the statement does not read elsewhere."""
+
+    def __init__(self, record: Record) -> None:
+        self._all = len(record) == 3 or record[1].count(";") == 1
+        moves = 0 if self._all else 2 * ties.get(record[1], 0)
+        names = record[2]
+        self._begin = dict(zip(names[0:moves:2], names[1:moves:2]))
+        self._read = set(names[moves:])
+
+    def may_be_one(self, result: Operand, operand: Operand) -> bool:
+        return self._all or (self._begin.get(result) == operand and operand not in self._read)
 
 
 def _has(record: Record, names: Mapping[Any, Any]) -> bool:
