@@ -32,7 +32,8 @@ SUITES = {
     NVIDIA + "runs": [_TESTS + "test_access.py"], NVIDIA + "turns": [_TESTS + "test_access.py"],
     NVIDIA + "access": [_TESTS + "test_access.py", "tests/lang/test_values_memory.py -k ptx --ptx 100", _CONFORMANCE],
     NVIDIA + "reduce": [_TESTS + "test_warps.py", _REDUCTIONS], NVIDIA + "scan": [_TESTS + "test_warps.py", _SCANS],
-    NVIDIA + "atomic": [_ATOMICS],
+    NVIDIA + "atomic": [_ATOMICS], NVIDIA + "state": [_TESTS + "test_pipeline.py"],
+    NVIDIA + "translate": [_TESTS + "translate"],
     NVIDIA + "special": [_TESTS + "test_special.py"],
     NVIDIA + "control": ["tests/conform/test_control.py -k ptx --ptx 100"],
     NVIDIA: [_TESTS + "test_warps.py", _CONFORMANCE]}
@@ -83,6 +84,10 @@ MUTANTS = (
     code("nv-copy-mask", NVIDIA + "copies", "_copy_run", "constant(I32, 0))", "constant(I32, size))"),
     code("nv-copy-place", NVIDIA + "copies", "_Places.address", "constant_part = self.offset(register) * self._size",
          "constant_part = self.offset(register)"),
+    code("nv-copy-region", NVIDIA + "state", "Kernel.keep", "self._in_region.append((kept, key))", "pass"),
+    # PTX without LLVM
+    code("nv-ptx-widened", NVIDIA + "translate.casts", "_widened",
+         "if number and most < 1 << 31 and ", "if number and "),
     # layouts, shuffles, fragments
     code("nv-shuffle-lane", NVIDIA + "conversion", "_exchanged", "constant(I32, lane), last]",
          "constant(I32, lane ^ 1), last]"),

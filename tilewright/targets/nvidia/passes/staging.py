@@ -31,7 +31,7 @@ class Buffer:
         """What it takes: the layout's padding is stored, too."""
         layout = self.memory.layout
         assert layout is not None
-        return -(-layout.numel * self.memory.element.bytes // self.align) * self.align
+        return -(-int(layout.numel) * self.memory.element.bytes // self.align) * self.align
 
 
 def buffer_for(load: Op, to: Tile) -> Buffer:
