@@ -287,7 +287,8 @@ class JITFunction(CompilingFunction, KernelInterface):
         signature = self.specializer.signature(split.atoms, values, False, False)
         names = self.slot_names(split)
         extents = [p.extent(names[slot]) for slot, p in split.pointers]
-        self._eager.run(signature, self.options(given), grid, split.slots, extents, wide=is_wide(split.pointers))
+        self._eager.run(signature, self.options(given), grid, split.slots, extents, wide=is_wide(split.pointers),
+                        timeout_s=self.settings()["timeout"])
 
     @computed
     def _eager(self) -> EagerProgram:

@@ -71,7 +71,8 @@ TABLE: Mapping[str, Knob] = MappingProxyType({k.name: k for k in (
     Knob("cpu", ("TILEWRIGHT_CPU",), str, "", True,
          "Instructions that compiled code may use: x86-64, x86-64-v2, avx2, avx512, or empty for all of this machine."),
     Knob("timeout", ("TILEWRIGHT_TIMEOUT",), float, 0.0, False,
-         "Seconds after which a launch on the CPU is ended with an error; 0 is no limit."),
+         "Seconds after which a launch on the CPU, compiled, step by step or checked, is ended with an error that "
+         "names the loop; 0 is no limit."),
     Knob("catch_faults", ("TILEWRIGHT_CATCH_FAULTS",), bool, True, False,
          "Turn a memory fault (SIGSEGV, SIGBUS) in a compiled kernel into a `MemoryFaultError`: on x86-64 Linux a "
          "handler of these signals is installed above those that are there."),
