@@ -34,7 +34,7 @@ from tilewright.analysis.uniform import Uniform
 from tilewright.ir.layout_rules import layout_of
 from tilewright.ir.node import Block, Module, Op, Value
 from tilewright.ir.ops.table import Effect
-from tilewright.ir.types import Tile, element_of, shape_of
+from tilewright.ir.types import Scalar, Tile, element_of, shape_of
 from tilewright.ir.walk import defining_ops, ops_in, uses
 from tilewright.layout import Layout, padded_shape, views
 from tilewright.layout.linear import REGISTER
@@ -110,8 +110,10 @@ class _Pipeliner:
 
     def _copied(self, loop: Op) -> list[Copied]:
         (body,) = loop.regions
-        step = self._uniform.integer_of(loop.operands[2])
-        if step is None or step <= 0 or loop.attrs["unsigned"]:
+        step, index = self._uniform.integer_of(loop.operands[2]), body.args[0].type
+        assert isinstance(index, Scalar)
+        # an index some iterations ahead may wrap, but must not come round to where it was
+        if step is None or not 0 < step < (1 << index.bits) // MOST_STAGES or loop.attrs["unsigned"]:
             return []
         self._beside = self._above_products(body)
         is_quiet = not any(op.row.effects & _CHANGES for op in ops_in(body))
