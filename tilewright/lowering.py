@@ -18,8 +18,9 @@ from typing import Any
 
 from tilewright.analysis.written import Written, written_params
 from tilewright.collecting import COLLECTOR_RESTS
-from tilewright.diagnostics import CompilationError
+from tilewright.diagnostics import CompilationError, location_record
 from tilewright.frontend import compile_function
+from tilewright.frontend.graph import Warned
 from tilewright.frontend.nesting import too_deep
 from tilewright.ir.node import Module
 from tilewright.ir.text import print_module
@@ -39,12 +40,13 @@ Inspect = Callable[[Target, dict[str, Stage], Options, str, None], object]
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """Fresh tile IR of one specialisation, without calls, before the launch facts are known."""
+    """Fresh tile IR of one specialisation, without calls, before the launch facts are known; what was warned of."""
 
     fn: SourceFunction
     module: Module
     options: Options
     written: Written
+    warned: tuple[Warned, ...] = ()
 
     def with_facts(self, disjoint: bool, wide: bool) -> Lowered:
         return replace(self, module=replace(self.module, disjoint=disjoint, wide=wide))
@@ -53,12 +55,14 @@ class Lowered:
 def lower(fn: SourceFunction, signature: Signature, options: Options, *, check: int = 1) -> Lowered:
     """Tile IR of `fn` for `signature`.  `check` 0 leaves the verifier out: `finish` has one."""
     with COLLECTOR_RESTS:
-        module = compile_function(fn, signature, options, bool(dict(options.extra).get("allow_non_constexpr_globals")))
+        warned: list[Warned] = []
+        module = compile_function(fn, signature, options, bool(dict(options.extra).get("allow_non_constexpr_globals")),
+                                  warned)
         with _nesting_of(fn):
             if check:
                 verify(module)
             module = INLINE.run(module)
-            return Lowered(fn, module, options, written_params(module))
+            return Lowered(fn, module, options, written_params(module), tuple(warned))
 
 
 @contextmanager
@@ -118,11 +122,17 @@ def _finished(lowered: Lowered, target: Target, pending: _Pending, check: int, d
     code = replace(
         code, texts={"source": lowered.fn.source, "ttir": tile_text, "tile": tile_text, **code.texts},
         metadata={**code.metadata, "param_names": list(entry.param_names),
+                  "warnings": [*warnings_of(lowered), *code.metadata.get("warnings", ())],
                   "written_params": sorted(lowered.written.params), "writes_anything": lowered.written.anything})
     if dump is not None:
         for name in code.texts.keys() - {"source", "ttir", "tile"}:
             dump(name, code.texts[name])
     return code
+
+
+def warnings_of(lowered: Lowered) -> list[dict[str, Any]]:
+    """What the frontend warned of, as the metadata of a code object has it."""
+    return [{"message": message, "place": location_record(location)} for message, location in lowered.warned]
 
 
 class _Pending:

@@ -56,6 +56,10 @@ def test_bounds_and_special_values(what, reference, bound):
     np.testing.assert_array_equal(got[limit], rounded[limit])
     np.testing.assert_array_equal(np.isnan(got), np.isnan(want))
     usual = np.isfinite(want) & ~limit
+    if what == "exp2":      # small results are zero, as ex2.approx.ftz gives them
+        small = np.abs(want) < np.finfo(np.float32).tiny
+        assert small.any() and not got[small].any()
+        usual &= ~small
     assert ulps(got[usual], want[usual]).max() <= bound
 
 
