@@ -28,6 +28,7 @@ _PACKAGE = str(Path(__file__).parent) + "/"
 _BETWEEN = frozenset({functools.__file__, contextlib.__file__})      # the files of frames between ours
 _RAISE = opmap["RAISE_VARARGS"]
 _MEANT = "_tilewright_meant"
+_PRINTERS = frozenset({"traceback", "IPython"})
 _STANDARD = str(Path(linecache.__file__).parent) + "/"
 
 
@@ -107,8 +108,39 @@ def render(message: str, location: Location | None, line_text: str | None = None
     return "\n".join(p for p in parts if p)
 
 
+_SLOT: Any = vars(BaseException)["__cause__"]      # what `raise ... from` fills in
+
+
+def _printed_cause(error: BaseException) -> BaseException | None:
+    cause: BaseException | None = _SLOT.__get__(error)
+    return cause
+
+
 class TritonError(Exception):
-    """Base of every error that the project raises on purpose."""
+    """Base of every error that the project raises on purpose.
+
+    A cause that says the same is there for programs that ask for `__cause__`, as those written for triton do, and is
+    not printed.  Python prints chains by what `raise ... from` fills in, until 3.12; from 3.13 on, and in `traceback`,
+    `logging` and IPython, by the attribute, which therefore has no such cause for these.
+    """
+
+    _unprinted: BaseException | None = None
+
+    @property
+    def __cause__(self) -> BaseException | None:
+        if sys._getframe(1).f_globals.get("__name__", "").partition(".")[0] in _PRINTERS:
+            return _printed_cause(self)
+        return _printed_cause(self) or self._unprinted
+
+    @__cause__.setter
+    def __cause__(self, cause: BaseException | None) -> None:
+        self._unprinted = None
+        _SLOT.__set__(self, cause)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Of a pickled error Python leaves the cause out."""
+        kept = {name: value for name, value in self.__dict__.items() if name != "_unprinted"}
+        return (type(self), self.args, kept) if kept else (type(self), self.args)
 
 
 class CompilationError(TritonError):
@@ -179,6 +211,9 @@ class PTXASError(TritonError):
         self.error_message = error_message or ""
         super().__init__(f"PTXAS error: {self.error_message}")
 
+
+class NoDriverError(TritonError, RuntimeError):
+    """Something needs a GPU of NVIDIA's on a machine without its driver."""
 
 class NotOnThisTargetError(CompilationError, NotImplementedError):
     """A kernel that only another target takes; it says which."""
@@ -360,8 +395,10 @@ def cut_own_frames(error: BaseException) -> None:
             cut_own_frames(error)
             raise
 
-    This is for errors of kernels (`TritonError`), Ctrl-C, the end of a debugger, what a `raise` of ours says of an
-    argument, and what a function of the program raises that we called (a grid, a hook); any other may be a fault.
+    What was handled within the call is cut out of the chain, too, and a cause that only repeats the error is not
+    printed (`TritonError`).  This is for errors of kernels (`TritonError`), Ctrl-C, the end of a debugger, what a
+    `raise` of ours says of an argument, and what a function of the program raises that we called (a grid, a hook); any
+    other may be a fault.
 
     Frames of a kernel in the eager engine stay, for a debugger to look into.  The frame that has the `try` is cut out,
     too: Python does not add it again at a bare `raise`.  An `InternalError` keeps all, and so does a
@@ -371,14 +408,56 @@ def cut_own_frames(error: BaseException) -> None:
     is_known = (isinstance(error, TritonError | KeyboardInterrupt) or type(error).__module__ == "bdb"
                 or _is_meant(error))
     is_fault = isinstance(error, InternalError) or type(error) is AssertionError     # a kernel's assertion is none
-    part: BaseException | None = error if is_known and not is_fault else None
-    while part is not None:
-        kept = _of_users(part.__traceback__)
-        if kept is not None or part is error or type(part).__module__.startswith("tilewright."):
-            part.__traceback__ = kept
-        part = part.__cause__
+    if is_known and not is_fault:
+        _cut_chain(error)
+        error.__traceback__ = _of_users(error.__traceback__)
     if sys.version_info < (3, 11) and sys.exc_info()[1] is error:
         _show_in_handler(error)
+
+
+def _cut_chain(error: BaseException) -> None:
+    """Cut our frames out of an error and of its causes, and what is not to be printed out of the chain."""
+    cause, outside = error.__cause__, _context_outside(error)
+    kept = _of_users(error.__traceback__)
+    if kept is not None or _is_of_ours(error):
+        error.__traceback__ = kept
+    if cause is not None and cause is not error:
+        _cut_chain(cause)
+    if isinstance(error, TritonError) and cause is not None and _printed_cause(error) is cause and _repeats(cause):
+        _SLOT.__set__(error, None)
+        error._unprinted = cause
+    if error.__context__ is not outside:
+        error.__context__, error.__suppress_context__ = outside, False
+
+
+def _context_outside(error: BaseException) -> BaseException | None:
+    """What was being handled around the call when the error came: the frame that handles it is the user's.
+
+    A context is of the call if its traceback, whose first frame is that of the handler, begins with a frame of ours.
+    """
+    context = error.__context__
+    while context is not None:
+        trace = context.__traceback__
+        if trace is not None and not is_own(trace.tb_frame) and trace.tb_frame.f_code.co_filename not in _BETWEEN:
+            break
+        context = context.__context__
+    return context
+
+
+def _repeats(cause: BaseException) -> bool:
+    """Whether a cause has nothing to show that its error does not: it is of ours, no fault, and has no cause to print.
+    """
+    return (_is_of_ours(cause) and not isinstance(cause, InternalError) and cause.__traceback__ is None
+            and _printed_cause(cause) is None)
+
+
+def _is_of_ours(error: BaseException) -> bool:
+    return type(error).__module__.startswith("tilewright.")
+
+
+def has_users_frames(error: BaseException) -> bool:
+    """Whether an error that we caught has passed code of the program."""
+    return _of_users(error.__traceback__) is not None
 
 
 def shows_users_frames(call: Callable[P, R]) -> Callable[P, R]:

@@ -51,6 +51,8 @@ the recursion.
   read afterwards has one type on both.
 * A variable that one iteration of a run-time loop hands to the next, or to what follows, exists before the loop and
   keeps its type.
+* `&`, `|` and `^` bind tighter than comparisons do, as in Python: a mask is `(i < n) | (i == 7)`. Without the
+  parentheses it is a chain of comparisons, which is refused.
 * Globals: modules, jit functions, types and `tl.constexpr` values. A changed global recompiles the kernel.
 * `x[:, None]`, `x[None, :]` add dimensions to a tile; `x[3]`, `x[:, 4:8]`, `x[::2]`, with bounds known at compile time,
   are parts of it."""

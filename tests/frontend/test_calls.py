@@ -173,7 +173,7 @@ def test_combine_functions_of_reductions():
          peer="The line is counted from the function's `def`; an error in a called function has no message, only a "
               "cause.",
          ours="file:line:column and the line with a caret; the chain of calls; what came, what is allowed, what to "
-              "do; no frame of the compiler.")
+              "do; no frame of the compiler, and no second traceback.")
 def test_an_error_in_a_called_function_shows_the_chain_of_calls():
     def kernel(out, n):
         tl.store(out, outer(n))

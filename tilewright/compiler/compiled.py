@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.analysis.written import Written
 from tilewright.backends.compiler import CpuOptions, TargetBackend
-from tilewright.diagnostics import shows_users_frames
+from tilewright.diagnostics import NoDriverError, shows_users_frames
 from tilewright.language.options import Arg, ConstantArg, RuntimeArg
 from tilewright.runtime import knobs
 from tilewright.runtime.arguments import CPU, Pointer, Readers
@@ -91,12 +91,19 @@ class CompiledKernel(KernelResources, metaclass=_AlsoLaunched):
     def _init_handles(self) -> None:
         """Load the code, if it is not loaded."""
         if self.module is None:
-            device = CPU if self.target.backend == CPU else f"cuda:{driver.active.get_current_device()}"
-            target = DEVICES.target(device, knobs.current())
+            try:
+                device = CPU if self.target.backend == CPU else f"cuda:{driver.active.get_current_device()}"
+                target = DEVICES.target(device, knobs.current())
+            except NoDriverError as error:
+                raise NoDriverError(
+                    f"{self.name}: compiled for {self.target.backend}:{self.target.arch}, but {error}; to run it on "
+                    "this machine, compile it for its CPU: target=GPUTarget('cpu', '', 32), or launch the @jit function"
+                ) from None
             self.module = tuple(target.load(code) for code in self.codes)
             self.function = self.module[0]
 
     @property
+    @shows_users_frames
     def run(self) -> Callable[..., None]:
         """The launcher: `run(x, y, z, stream, function, metadata, launch_metadata, enter, exit, *all_arguments)`."""
         self._init_handles()
@@ -115,6 +122,7 @@ class CompiledKernel(KernelResources, metaclass=_AlsoLaunched):
         """What hooks get."""
         return {"name": self.name, "function": self.function, "stream": stream, "grid": tuple(grid)}
 
+    @shows_users_frames
     def __getitem__(self, grid: Any) -> Callable[..., None]:
         self._init_handles()
         sizes = normalise(self.name, grid, None)

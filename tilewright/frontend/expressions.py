@@ -18,6 +18,7 @@ from tilewright.frontend.attributes import attribute
 from tilewright.frontend.branches import Branches, Side
 from tilewright.frontend.calls import call_value
 from tilewright.frontend.nesting import left_chain
+from tilewright.frontend.precedence import slip_in
 from tilewright.frontend.python_builtins import items_of
 from tilewright.frontend.refusals import (
     KEYWORDS_OF_DICT,
@@ -97,6 +98,12 @@ class Expressions(Branches):
         return from_python(semantic.unary(self.builder, type(node.op).__name__, operand))
 
     def _compare(self, node: ast.Compare) -> Any:
+        slip = slip_in(self.fn, node)
+        if slip is not None:
+            if slip.refused:
+                raise self.error(node, slip.message, UnsupportedLanguageConstruct)
+            self.at(node)
+            self.builder.warn(slip.message)
         left = self.expression(node.left)
         result: Any = None
         for operator, comparator in zip(node.ops, node.comparators, strict=True):

@@ -2,7 +2,7 @@
 
 The tracer of a function is one object, put together from topics: `State` (here), `Expressions`, `Branches`, `Loops`,
 `Statements`.  An error without a place that is raised in a language meaning gets that of the innermost expression or
-statement around it; it stays as the `__cause__`.
+statement around it; it stays as the `__cause__`, which is not printed (`diagnostics.TritonError`).
 Tests: tests/errors/.
 """
 
@@ -93,7 +93,7 @@ class Placed:
             return
         if isinstance(error, RecursionError):
             place, message = too_deep(state.fn.tree(), node)
-            raise state.error(place, message) from error
+            raise state.error(place, message) from None
         raise state.error(node, said(error)) from error
 
 

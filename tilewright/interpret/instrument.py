@@ -80,11 +80,11 @@ def instrument(fn: SourceFunction) -> Instrumented:
     try:
         rewriter = _Rewriter(fn)
         code = compile(rewriter.rewritten(), fn.file, "exec", dont_inherit=True)
-    except RecursionError as error:
+    except RecursionError:
         node, message = too_deep(fn.tree(), fn.tree())
         location = fn.location(node)
         raise CompilationError(message, location, src=fn.source, node=node,
-                               line_text=fn.line_text(location.line)) from error
+                               line_text=fn.line_text(location.line)) from None
     if rewriter.starts_debugger:
         hide_own_frames()
     namespace: dict[str, Any] = {}

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from tilewright.diagnostics import Location
 from tilewright.frontend.nesting import left_chain
+from tilewright.frontend.precedence import slip_in
 from tilewright.frontend.refusals import (
     KEYWORDS_OF_DICT,
     MEMBERSHIP,
@@ -173,8 +174,13 @@ class ExpressionRewriter:
         return ast.Call(ast.Name("locals", ast.Load()), [], [])
 
     def _expr_compare(self, node: ast.Compare) -> ast.expr:
+        slip = slip_in(self.fn, node)
+        if slip is not None and slip.refused:
+            return self.step(node, "unsupported", slip.message)
         made: ast.expr | None = None
         left = self.expression(node.left)
+        if slip is not None:
+            left = self.step(node, "told", left, slip.message)
         for position, (op, comparator) in enumerate(zip(node.ops, node.comparators, strict=True)):
             if isinstance(op, ast.In | ast.NotIn):
                 return self.step(node, "unsupported", unsupported_message(node, MEMBERSHIP))

@@ -106,6 +106,12 @@ class Steps:
     def unsupported(self, message: str) -> None:
         raise UnsupportedLanguageConstruct(message, self.builder.location)
 
+    @step
+    def told(self, value: Any, message: str) -> Any:
+        """Warn of something, and give `value`."""
+        self.builder.warn(message)
+        return value
+
     # -- leaves -------------------------------------------------------------------------------------------------------
 
     @step

@@ -21,6 +21,7 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
+from tilewright.diagnostics import has_users_frames
 from tilewright.language.builder import Builder
 from tilewright.language.builtin import builtin
 from tilewright.language.constexpr import constexpr, unwrap
@@ -60,7 +61,7 @@ class aggregate_value(structure):
                 parameters = [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in cls.annotations]
                 vars(fields).update(inspect.Signature(parameters).bind(*args, **kwargs).arguments)
         except TypeError as error:
-            raise LanguageTypeError(f"{cls.__name__}: {error}") from error
+            raise LanguageTypeError(f"{cls.__name__}: {error}") from (error if has_users_frames(error) else None)
         return cls.of(builder, vars(fields))
 
     @classmethod

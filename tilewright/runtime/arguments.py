@@ -123,8 +123,8 @@ def torch_reader() -> Reader:
             return Pointer(element, 0, 0, 0, True, device)      # a device of no target: its data are not looked at
         try:
             address = tensor.data_ptr()
-        except RuntimeError as error:
-            raise TypeError(_without_data(tensor, error)) from error
+        except RuntimeError:
+            raise TypeError(_without_data(tensor)) from None
         if tensor.is_neg():
             raise TypeError("its negative bit is set (it is a view of numbers with the other sign, as .imag of a "
                             "conjugate is), which a kernel would not see; pass tensor.resolve_neg()")
@@ -140,10 +140,11 @@ def torch_reader() -> Reader:
     return read
 
 
-def _without_data(tensor: Any, error: RuntimeError) -> str:
+def _without_data(tensor: Any) -> str:
     """What there is to say of a torch tensor that has no memory of its own."""
     if str(tensor.layout) != "torch.strided":
-        return f"a {type(tensor).__name__} of layout {tensor.layout} has no data: {error}"
+        return (f"a {type(tensor).__name__} of layout {tensor.layout} has no data that a pointer could lead through; "
+                "pass x.to_dense(), or its parts as tensors of their own")
     return ("a tensor inside torch.func (vmap, grad, jvp) stands for others and has no data; launch in a "
             "torch.autograd.Function with backward and the static method vmap, or in a torch.library.custom_op with "
             "register_autograd and register_vmap, which get tensors that have")

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tilewright.diagnostics import NoDriverError
 from tilewright.frontend.dependencies import dependencies
 from tilewright.language.options import Options, Signature
 from tilewright.locks import ForkSafeLock
@@ -25,6 +26,7 @@ from tilewright.runtime.hooks import HOOKS, JitFunctionInfo
 from tilewright.runtime.launch import CompiledKernel, Facts, device_of, facts_of
 from tilewright.runtime.launch_options import make_options
 from tilewright.runtime.specialize import Split, typed
+from tilewright.targets.base import Target
 
 
 class Entry:
@@ -169,7 +171,7 @@ class CompilingFunction(BoundFunction):
     def _new_entry(self, values: Sequence[Any], given: Mapping[str, Any], split: Split, device: str) -> Entry:
         settings = self.settings()
         signature = self.specializer.signature(split.atoms, values, False, False)
-        target = DEVICES.target(device, settings)
+        target = self._target(device, split, settings)
         build = Build(self, signature, self.options(given), dependencies(self, values), target,
                       DEVICES.store(settings), lambda: DEVICES.compiler_key(settings, target.name),
                       reads=not settings["always_compile"], check=settings["verify"],
@@ -178,6 +180,15 @@ class CompilingFunction(BoundFunction):
         names = self.specializer.slot_names(split.atoms)
         self.found_written.update(names[slot] for slot in entry.written.params)
         return entry
+
+    def _target(self, device: str, split: Split, settings: Mapping[str, Any]) -> Target:
+        try:
+            return DEVICES.target(device, settings)
+        except NoDriverError as error:
+            slot = next(slot for slot, p in split.pointers if p.device == device)
+            raise NoDriverError(
+                f"{self.__name__}: parameter {self.slot_names(split)[slot]!r} is on {device}, but {error}; pass a "
+                "tensor in the CPU's memory: x.cpu()") from None
 
     def _finished(self, entry: Entry, facts: Facts, values: Sequence[Any], split: Split,
                   device: str) -> CompiledKernel:

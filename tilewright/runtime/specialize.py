@@ -151,7 +151,7 @@ class Specializer:
                     atoms.append(self._atom(rule, MockTensor.wrap_dtype(value) if mock else value, slots, pointers))
                     ordinary = False
             except (TypeError, OverflowError) as error:
-                raise type(error)(f"{self.kernel}: parameter {rule.name!r}: {error}") from error.__cause__
+                raise type(error)(f"{self.kernel}: parameter {rule.name!r}: {error}") from None
         return Split(tuple(atoms), slots, pointers, ordinary)
 
     def _atom(self, rule: Rule, value: Any, slots: list[int], pointers: list[tuple[int, Pointer]]) -> Atom:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.computed import computed
-from tilewright.diagnostics import TritonError
+from tilewright.diagnostics import NoDriverError, TritonError
 from tilewright.targets.nvidia.driver.functions import Functions
 
 
@@ -30,7 +30,7 @@ class Cuda:
         try:
             api = Functions()
         except OSError as error:
-            raise RuntimeError(f"there is no driver for NVIDIA GPUs on this machine ({error})") from error
+            raise NoDriverError(f"there is no driver for NVIDIA GPUs on this machine ({error})") from None
         (code,) = api.cuInit(0)
         self._test("cuInit", api, code)
         return api
