@@ -117,13 +117,20 @@ def test_the_library_does_not_look_for_the_driver():
 
 def test_an_older_library_that_knows_no_option_for_the_cache(monkeypatch):
     class Older:
-        """Refuses what it does not know, as nvJitLink does."""
+        """Refuses what it does not know, and makes a handle, as nvJitLink does."""
 
-        asked = []
+        asked, handles = [], set()
 
         def nvJitLinkCreate(self, handle, count, options):      # noqa: N802
             self.asked.append(list(options))
+            handle._obj.value = len(self.asked)
+            self.handles.add(handle._obj.value)
             return int(b"-no-cache" in self.asked[-1])
+
+        def nvJitLinkDestroy(self, handle):     # noqa: N802
+            self.handles.remove(handle._obj.value)
+            handle._obj.value = None
+            return 0
 
         def __getattr__(self, name):
             return lambda *arguments: 0
@@ -131,7 +138,7 @@ def test_an_older_library_that_knows_no_option_for_the_cache(monkeypatch):
     older = Older()
     monkeypatch.setattr(cubin, "_load", lambda path: older)
     made = assemble(PTX, "sm_90a", Assembler(library="older"))
-    assert made.tool.startswith("nvJitLink") and len(older.asked) == 2
+    assert made.tool.startswith("nvJitLink") and len(older.asked) == 2 and not older.handles
     assert older.asked[0] == [*older.asked[1], b"-no-cache"] and b"-arch=sm_90a" in older.asked[1]
 
 

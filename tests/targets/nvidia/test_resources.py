@@ -18,8 +18,9 @@ from tilewright.targets.nvidia import NvidiaTarget, resources
 from tilewright.targets.nvidia import generate as generate_module
 from tilewright.targets.nvidia.assemble import find_assembler
 from tilewright.targets.nvidia.capability import capability
+from tilewright.targets.nvidia.passes.staging import buffer_bytes_of
 from tilewright.targets.nvidia.pressure import registers_held
-from tilewright.targets.nvidia.resources import _tell_of_one_cta, buffer_bytes_of, stages_that_fit
+from tilewright.targets.nvidia.resources import _tell_of_one_cta, stages_that_fit
 
 TARGET = NvidiaTarget(90, assemble=False)
 needs_assembler = pytest.mark.skipif(find_assembler() is None, reason="no ptxas or nvJitLink on this machine")

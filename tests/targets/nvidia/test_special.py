@@ -56,6 +56,10 @@ def test_bounds_and_special_values(what, reference, bound):
     np.testing.assert_array_equal(got[limit], rounded[limit])
     np.testing.assert_array_equal(np.isnan(got), np.isnan(want))
     usual = np.isfinite(want) & ~limit
+    if what == "exp2":      # small results are zero, as ex2.approx.ftz gives them
+        small = np.abs(want) < np.finfo(np.float32).tiny
+        assert small.any() and not got[small].any()
+        usual &= ~small
     assert ulps(got[usual], want[usual]).max() <= bound
 
 
@@ -108,7 +112,7 @@ def inverses(x, y, out, N: tl.constexpr):
 
 def test_functions_with_reciprocals():
     """One approximate instruction instead of a quotient, nothing in f64; and what that gives at the ends."""
-    ends = np.array([*EDGES[:-3], 0.5, -0.75, 2.0, 3.0, INF, -INF, NAN], np.float32)
+    ends = np.array([*EDGES[:-3], 0.5, -0.75, 2.0, 3.0, 1.5e38, INF, -INF, NAN], np.float32)
     x, y = (v.ravel() for v in np.meshgrid(ends, ends))
     n = triton.next_power_of_2(len(x))
     x, y = np.resize(x, n), np.resize(y, n)

@@ -87,7 +87,10 @@ class _Link:
 
     def _created(self, options: Sequence[bytes]) -> bool:
         listed = (ctypes.c_char_p * len(options))(*options)
-        return not self._library.nvJitLinkCreate(ctypes.byref(self._handle), ctypes.c_uint32(len(options)), listed)
+        refused = self._library.nvJitLinkCreate(ctypes.byref(self._handle), ctypes.c_uint32(len(options)), listed)
+        if refused and self._handle:        # which it makes all the same
+            self._library.nvJitLinkDestroy(ctypes.byref(self._handle))
+        return not refused
 
     def cubin(self, ptx: bytes) -> Cubin | None:
         """The cubin; None if this version does not know the architecture or an option."""

@@ -12,10 +12,8 @@ from functools import cache
 
 from tilewright.diagnostics import CompilationError, FewerStagesWarning, OutOfResources, SingleCtaWarning
 from tilewright.ir.node import Module
-from tilewright.ir.walk import defining_ops, ops_in
 from tilewright.language.options import Options
 from tilewright.targets.nvidia.capability import Capability
-from tilewright.targets.nvidia.copies import buffer_bytes
 from tilewright.targets.nvidia.pressure import registers_held
 
 MAX_WARPS = 32              # 1024 threads a block (CUDA C++ Programming Guide, technical specifications)
@@ -79,19 +77,6 @@ def check_length(name: str, text: str, num_warps: int) -> None:
 def _cure(num_warps: int) -> str:
     warps = f", or more warps (num_warps={num_warps} now)," if num_warps < MAX_WARPS else ""
     return f"smaller blocks{warps} take fewer"
-
-
-def buffer_bytes_of(module: Module) -> int:
-    """The most bytes that the buffers of pipelined loops take at once."""
-    ops = defining_ops(module.entry.body)
-    taken = most = 0
-    for op in ops_in(module.entry.body):
-        if op.name == "shared_alloc":
-            taken += buffer_bytes(op)
-            most = max(most, taken)
-        elif op.name == "shared_free":
-            taken -= buffer_bytes(ops[op.operands[0]])
-    return most
 
 
 def stages_that_fit(name: str, wanted: int, needs: Callable[[int], Iterator[int]], capability: Capability,

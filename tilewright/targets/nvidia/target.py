@@ -178,15 +178,18 @@ class NvidiaTarget(Target):
             from tilewright.targets.nvidia.passes.boxes import copy_boxes
             from tilewright.targets.nvidia.passes.held import hold
             from tilewright.targets.nvidia.passes.lay_out import lay_out
+            from tilewright.targets.nvidia.passes.left_operands import make_left_operands
             from tilewright.targets.nvidia.passes.order import order
             from tilewright.targets.nvidia.passes.persist import persist
             from tilewright.targets.nvidia.passes.pipeline import most_stages, pipeline
-            from tilewright.targets.nvidia.resources import buffer_bytes_of, check_registers, stages_that_fit
+            from tilewright.targets.nvidia.passes.staging import buffer_bytes_of
+            from tilewright.targets.nvidia.resources import check_registers, stages_that_fit
         limited = self._limited(options)
         laid_out = lay_out(module, options.num_warps, limited)
         check_registers(laid_out, options.num_warps)
         if may_persist and options.maxnreg is None:
             laid_out = persist(laid_out, options.num_warps)
+        laid_out = make_left_operands(laid_out, options.num_warps, limited)
         held = hold(laid_out, options.num_warps, limited)
         found: dict[int, Module] = {}
 
@@ -194,13 +197,15 @@ class NvidiaTarget(Target):
             def staged(given: Module) -> Module:
                 return pipeline(given, options.num_stages, options.num_warps, limited, stages)
 
-            if held is not laid_out and buffer_bytes_of(staged(held)) <= limited.shared_bytes:
-                found[stages] = order(copy_boxes(staged(held)))
+            first = staged(held) if held is not laid_out else None
+            if first is not None and buffer_bytes_of(first) <= limited.shared_bytes:
+                found[stages] = order(copy_boxes(first))
                 if (total := shared_bytes(found[stages])) <= limited.shared_bytes:
                     yield from (total, total)
                     return
-            yield buffer_bytes_of(staged(laid_out))
-            found[stages] = order(copy_boxes(staged(laid_out)))
+            first = staged(laid_out)
+            yield buffer_bytes_of(first)
+            found[stages] = order(copy_boxes(first))
             yield shared_bytes(found[stages])
 
         wanted = most_stages(laid_out, options.num_stages)

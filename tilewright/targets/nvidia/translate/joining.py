@@ -120,6 +120,34 @@ def _joined(blocks: list[Block], head: Block, end: Block, phis: list[Phi],
             pairs[place] = _Pairs(end.code[place])
         if read < place or (read == place and pairs[place].may_be_one(following, phi.register)):
             names[following] = phi.register
+    places = {phi.register: made[phi.operands[end.number]] for phi in phis if phi.operands[end.number] in names}
+    return {**names, **_begun([b for b in blocks if b.number in inside], blocks, end, places, alive)}
+
+
+def _begun(inside: list[Block], blocks: list[Block], end: Block, places: Mapping[Operand, int],
+           alive: set[Operand]) -> dict[Operand, Operand]:
+    """New names for what statements make of a loop's registers, of which nobody else in the loop reads one later, and
+    which are set again at these `places` of the block `end`.
+
+    ptxas may take a move in between for a use of sums that are still under way, and wait for them (C7517).
+    """
+    found: dict[Operand, tuple[Block, int, Operand]] = {}
+    for block in inside:
+        for place, record in enumerate(block.code):
+            if len(record) == 5 and record[1] in ties and end.dominators >> block.number & 1:
+                pairs = record[2][:2 * ties[record[1]]]
+                found.update((old, (block, place, new)) for new, old in zip(pairs[::2], pairs[1::2], strict=True)
+                             if old in places and record[-1].count(old) == 1)
+    if not found:
+        return {}
+    last, _ = _reads(inside, alive, set(found))
+    used, _ = _reads(blocks, alive, {new for _, _, new in found.values()})
+    names: dict[Operand, Operand] = {}
+    for old, (block, place, new) in found.items():
+        at = end.number, places[old]
+        read = used.get(new, (0, 0))
+        if last[old] == (block.number, place) and (read < at or (read == at and end.code[at[1]][1].count(";") <= 1)):
+            names[new] = old
     return names
 
 
