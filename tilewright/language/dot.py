@@ -12,7 +12,7 @@ from tilewright.ir.ops.attributes import Precision
 from tilewright.language.builder import Builder
 from tilewright.language.builtin import builtin
 from tilewright.language.constexpr import unwrap
-from tilewright.language.errors import LanguageTypeError, LanguageValueError
+from tilewright.language.errors import LanguageTypeError, LanguageValueError, argument
 from tilewright.language.tensor import tensor
 from tilewright.language.types import (
     bfloat16,
@@ -26,7 +26,17 @@ from tilewright.language.types import (
     int8,
     int32,
 )
-from tilewright.language.values import Shape, describe, emit, full_of, known, known_dtype, known_int, shape
+from tilewright.language.values import (
+    Shape,
+    describe,
+    emit,
+    full_of,
+    known,
+    known_dtype,
+    known_int,
+    refuse_pointer,
+    shape,
+)
 
 _OPERANDS = (int8, float16, bfloat16, float32, float64, float8e4nv, float8e5)
 
@@ -72,7 +82,8 @@ def _operand(value: Any, name: str) -> tensor:
 
 
 def _check_types(a: tensor, b: tensor) -> None:
-    for x, name in ((a, "input"), (b, "other")):
+    for position, (x, name) in enumerate(((a, "input"), (b, "other"))):
+        refuse_pointer(x, "tl.dot", argument("dot", position, name))
         if x.dtype not in _OPERANDS:
             raise LanguageTypeError(f"Unsupported dtype {x.dtype} of `{name}` in tl.dot; allowed are "
                                     f"{', '.join(map(str, _OPERANDS))}")

@@ -14,7 +14,7 @@ from tilewright.ir.ops import TABLE
 from tilewright.language import types
 from tilewright.language.builder import Builder
 from tilewright.language.constexpr import unwrap
-from tilewright.language.errors import LanguageTypeError, LanguageValueError
+from tilewright.language.errors import LanguageTypeError, LanguageValueError, as_written
 from tilewright.language.promotion import literal_type
 from tilewright.language.tensor import tensor
 from tilewright.language.types import Scalar, ValueType, dtype, make_type, pointer_type, shape_of
@@ -110,6 +110,25 @@ def describe(value: Any) -> str:
     if callable(value) and hasattr(value, "__name__"):
         return f"the function {value.__name__!r}"
     return f"{value!r} of type {type(value).__name__}"
+
+
+def is_pointer(value: Any) -> bool:
+    """Whether a value is a pointer or a tile of pointers."""
+    value = unwrap(value)
+    return isinstance(value, tensor) and isinstance(value.dtype, pointer_type)
+
+
+def read_first(pointer: tensor, which: str) -> str:
+    """What to say of a pointer where a number is wanted; `which` operand it is, see `as_written`."""
+    alone = "" if shape(pointer) else "; a tensor of one element can be passed as a number instead, by .item()"
+    return (f"{as_written(which, 'this')} is a pointer: read what it points to with "
+            f"tl.load({as_written(which, 'pointer')}){alone}")
+
+
+def refuse_pointer(value: Any, what: str, which: str) -> None:
+    """LanguageTypeError for a pointer where `what` takes numbers."""
+    if is_pointer(value):
+        raise LanguageTypeError(f"{what} takes numbers, but {read_first(unwrap(value), which)}")
 
 
 def splat(builder: Builder, x: tensor, shape: Shape) -> tensor:
