@@ -52,5 +52,6 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_dead_links_are_found(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("# One `x` (y)\n## Two\n## Two\n[a](#one-x-y) [b](#two-1) [c](#three) [d](none.md)\n"
-                    "[e](page.md#two) [f](https://example.org/none.md) `k[g](x)`\n```\n[h](none.md)\n# no\n```\n[i](#no)\n")
+                    "[e](page.md#two)\n[f](https://example.org/none.md)\n"
+                    "`k[g](x)`\n```\n[h](none.md)\n# no\n```\n[i](#no)\n")
     assert dead_links(page) == ["#three", "none.md", "#no"]

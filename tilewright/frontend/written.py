@@ -7,9 +7,12 @@ what knows the node fills it in here.  Tests: tests/frontend/test_written.py, te
 from __future__ import annotations
 
 import ast
+import inspect
 from collections.abc import Iterator
 
+from tilewright import language
 from tilewright.diagnostics import Location
+from tilewright.language.builtin import is_builtin
 from tilewright.language.errors import LanguageError, with_operands
 from tilewright.language.function import SourceFunction
 
@@ -62,8 +65,20 @@ def _arguments(fn: SourceFunction, node: ast.Call) -> Iterator[tuple[str, ast.ex
         name = callee.id
     else:
         return
+    params = _parameters(name)
     for index, argument in enumerate(given):
         if isinstance(argument, ast.Starred):
             break
         yield f"{name}.{index}", argument
+        if index < len(params):
+            yield f"{name}.{params[index]}", argument
     yield from ((f"{name}.{keyword.arg}", keyword.value) for keyword in node.keywords if keyword.arg is not None)
+    sequences = [a for a in (*given, *(k.value for k in node.keywords)) if isinstance(a, ast.Tuple | ast.List)]
+    if len(sequences) == 1:
+        yield from ((f"element.{index}", element) for index, element in enumerate(sequences[0].elts))
+
+
+def _parameters(name: str) -> list[str]:
+    """The names of the parameters of a function of the language."""
+    function = getattr(language, name, None)
+    return [p for p in inspect.signature(function).parameters if p != "_builder"] if is_builtin(function) else []

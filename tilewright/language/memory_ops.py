@@ -16,7 +16,7 @@ from tilewright.language.builder import Builder
 from tilewright.language.builtin import builtin, tensor_member
 from tilewright.language.casting import cast
 from tilewright.language.constexpr import unwrap
-from tilewright.language.errors import LanguageTypeError, LanguageValueError
+from tilewright.language.errors import LanguageTypeError, LanguageValueError, as_written
 from tilewright.language.operators import as_type
 from tilewright.language.tensor import tensor
 from tilewright.language.types import Scalar, dtype, int1, pointer_type
@@ -156,8 +156,8 @@ def mask_operand(builder: Builder, mask: Any) -> tensor:
     given = to_tensor(builder, mask)
     refuse_pointer(given, "`mask`", _MASK)
     if given.dtype != int1:
-        raise LanguageValueError(f"Mask must have boolean scalar type: it is {given}; write `mask != 0`, or a "
-                                 "comparison such as `offsets < n`")
+        raise LanguageValueError(f"Mask must have boolean scalar type: it is {given}; write "
+                                 f"`{as_written(_MASK, 'mask')} != 0`, or a comparison")
     return given
 
 

@@ -45,11 +45,20 @@ def number_types(values: Sequence[Any], what: str) -> list[dtype]:
     numbers = [t for t in types if isinstance(t, dtype)]
     if len(numbers) < len(types):
         at = next(i for i, v in enumerate(values) if is_pointer(v))
-        bare = what.rpartition(".")[2]
-        which = f"{bare}.{at}" if bare.isidentifier() else ("left", "right")[at]
+        which = _operand(what, at)
         raise IncompatibleTypeErrorImpl(types[0], types[-1],
                                         f"`{what}` takes numbers, but {read_first(unwrap(values[at]), which)}")
     return numbers
+
+
+def _operand(what: str, position: int) -> str:
+    """What `as_written` calls an operand of `what`, a symbol or a function."""
+    bare = what.rpartition(".")[2]
+    return f"{bare}.{position}" if bare.isidentifier() else ("left", "right")[position]
+
+
+def _sides(what: str) -> list[str]:
+    return [as_written(_operand(what, i), name) for i, name in enumerate(("left", "right"))]
 
 
 def common_type(lhs: Any, rhs: Any, symbol: str, division: bool = False) -> dtype:
@@ -81,7 +90,7 @@ def as_type(builder: Builder, value: Any, target: dtype) -> tensor:
 def prepare(builder: Builder, lhs: Any, rhs: Any, symbol: str, division: bool = False) -> tuple[tensor, tensor]:
     """Both operands in their promoted type and common shape."""
     target = common_type(lhs, rhs, symbol, division)
-    return broadcast_pair(builder, as_type(builder, lhs, target), as_type(builder, rhs, target))
+    return broadcast_pair(builder, as_type(builder, lhs, target), as_type(builder, rhs, target), _sides(symbol))
 
 
 def _same(builder: Builder, name: str, a: tensor, b: tensor) -> tensor:
@@ -122,7 +131,7 @@ def true_divide(builder: Builder, lhs: Any, rhs: Any, op: str = "div_f") -> tens
     target = common_type(lhs, rhs, "/", division=True)
     if target.is_int():
         target = float32
-    a, b = broadcast_pair(builder, as_type(builder, lhs, target), as_type(builder, rhs, target))
+    a, b = broadcast_pair(builder, as_type(builder, lhs, target), as_type(builder, rhs, target), _sides("/"))
     return _same(builder, op, a, b)
 
 
@@ -190,7 +199,7 @@ def _pointer_arithmetic(builder: Builder, operator: str, lhs: Any, rhs: Any) -> 
     offset = _offset(builder, b)
     if operator == "Sub":
         offset = negate(builder, offset)
-    pointer, offset = broadcast_pair(builder, a, offset)
+    pointer, offset = broadcast_pair(builder, a, offset, _sides("+") if which == "left" else _sides("+")[::-1])
     return emit(builder, "ptr_add", (pointer, offset), pointer.type)
 
 

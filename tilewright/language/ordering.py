@@ -20,7 +20,6 @@ from tilewright.language.memory_ops import mask_operand
 from tilewright.language.tensor import tensor
 from tilewright.language.types import dtype, get_int_dtype, int8, int32, int64, make_type
 from tilewright.language.values import (
-    describe,
     emit,
     full_of,
     known_axis,
@@ -175,7 +174,8 @@ def topk(x: Any, k: Any, dim: Any = None, descending: Any = True, *, _builder: B
     value, axis = _tile(_builder, x, dim, "tl.topk")
     count, size = known_int(k, "k of tl.topk"), shape(value)[axis]
     if not 1 <= count <= size:
-        raise LanguageValueError(f"k of tl.topk must be in 1..{size} for {describe(value)}, not {count}")
+        raise LanguageValueError(f"k of tl.topk must be from 1 to {size}, the size of dimension {axis} of "
+                                 f"{value}, not {count}")
     return _sorted(_builder, value, axis, known_bool(descending, "descending"), count)
 
 

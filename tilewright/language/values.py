@@ -160,10 +160,17 @@ def known(value: Any, what: str) -> Any:
     """The Python value of a compile-time argument."""
     value = unwrap(value)
     if isinstance(value, tensor):
-        raise LanguageTypeError(f"{what} must be known when the kernel is compiled, but it is {describe(value)}; "
+        raise LanguageTypeError(f"{what} must be known when the kernel is compiled, but "
+                                f"{as_written(_argument_called(what), 'it')} is {describe(value)}; "
                                 + (how_to_know(value) or "annotate the parameter that it comes from as tl.constexpr, "
                                                          "or write a literal"))
     return value
+
+
+def _argument_called(what: str) -> str:
+    """What `as_written` calls an argument of which a message says `axis of tl.sum` or `element 0 of shape`."""
+    first, _, rest = what.replace("`", "").partition(" of ")
+    return first.replace(" ", ".") if first.startswith("element ") else f"{rest.rpartition('.')[2]}.{first}"
 
 
 def how_to_know(x: tensor) -> str:
@@ -231,8 +238,9 @@ def known_axis(value: Any, rank: int, what: str = "axis") -> int:
     """A dimension index in 0..rank-1; a negative one counts from the end."""
     axis = known_int(value, what)
     if not -rank <= axis < rank:
-        raise LanguageValueError(f"{what} {axis} is out of range for a tile with {rank} "
-                                 f"dimension{'s' if rank != 1 else ''}; allowed are {-rank} to {rank - 1}")
+        name, _, function = what.partition(" of ")
+        raise LanguageValueError(f"{name}={axis}{' of ' if function else ''}{function} is out of range for a tile with "
+                                 f"{rank} dimension{'s' if rank != 1 else ''}; allowed are {-rank} to {rank - 1}")
     return axis % rank
 
 
