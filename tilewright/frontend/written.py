@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Iterator
+from typing import Any
 
 from tilewright import language
 from tilewright.diagnostics import Location
@@ -80,5 +81,5 @@ def _arguments(fn: SourceFunction, node: ast.Call) -> Iterator[tuple[str, ast.ex
 
 def _parameters(name: str) -> list[str]:
     """The names of the parameters of a function of the language."""
-    function = getattr(language, name, None)
+    function: Any = getattr(language, name, None)
     return [p for p in inspect.signature(function).parameters if p != "_builder"] if is_builtin(function) else []

@@ -23,7 +23,7 @@ from tilewright.language.structures import structure
 from tilewright.language.tensor import tensor
 from tilewright.language.tuples import tuple
 from tilewright.language.types import Scalar, base_type, dtype, make_type
-from tilewright.language.values import describe, emit, is_literal, shape, to_tensor
+from tilewright.language.values import describe, emit, is_literal, is_pointer, shape, to_tensor
 
 _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "Add": python.add, "Sub": python.sub, "Mult": python.mul, "Div": python.truediv, "FloorDiv": python.floordiv,
@@ -125,7 +125,7 @@ def subscript(builder: Builder, x: Any, index: Any) -> Any:
         return _subscript_python(x, value, index)
     items = unwrap(index)
     parts = list(items) if isinstance(items, builtins.tuple | list) else [items]
-    if operators.is_pointer(value):
+    if is_pointer(value):
         _refuse_element(value, parts)
     axis, is_scalar = 0, not shape(value)
     for part in (unwrap(p) for p in parts):
