@@ -12,8 +12,10 @@ import tilewright.language as tl
 from tilewright.collecting import COLLECTOR_RESTS
 from tilewright.language.options import Options, RuntimeArg, Signature
 from tilewright.language.types import float32, pointer_type
-from tilewright.lowering import lower
+from tilewright.lowering import finish, lower
 from tilewright.runtime import knobs
+from tilewright.targets.llvm.machine import Compiler, Machine
+from tilewright.targets.nvidia.target import NvidiaTarget
 
 
 @pytest.fixture(autouse=True)
@@ -89,3 +91,36 @@ def test_while_it_lowers(monkeypatch):
         x = np.zeros(1, np.float32)
         kernel[(1,)](x)
     assert seen and not any(seen) and gc.isenabled() and x[0] == 1
+
+
+class Waiting(Compiler):
+    """Makes the same of whatever it is asked, and looks at the collector before and after what is done meanwhile."""
+
+    def __init__(self):
+        self.worked = []
+
+    def prepare(self):
+        pass
+
+    def host(self):
+        return Machine("nvptx64-nvidia-cuda", "", "", "22.0")
+
+    def products(self, request, name, meanwhile=None):
+        self.worked.append(gc.isenabled())
+        if meanwhile is not None:
+            meanwhile()
+        self.worked.append(gc.isenabled())
+        return [b"ptx"]
+
+
+def test_until_the_compiler_works():
+    """What is made for it would be looked through on the way to it: it is alive, and in no cycle."""
+    @triton.jit
+    def kernel(x):
+        tl.store(x, 1.0)
+
+    compiler = Waiting()
+    target = NvidiaTarget(90, compiler, assemble=False, own_ptx=False)
+    lowered = lower(kernel, Signature({"x": RuntimeArg(pointer_type(float32), 16)}), Options())
+    assert finish(lowered, target).texts["ptx"] == "ptx"
+    assert compiler.worked == [False, True] and gc.isenabled()

@@ -12,14 +12,15 @@ Tests: tests/runtime/test_compile.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tilewright.analysis.written import Written, written_params
 from tilewright.collecting import COLLECTOR_RESTS
-from tilewright.diagnostics import CompilationError
+from tilewright.diagnostics import CompilationError, location_record
 from tilewright.frontend import compile_function
+from tilewright.frontend.graph import Warned
 from tilewright.frontend.nesting import too_deep
 from tilewright.ir.node import Module
 from tilewright.ir.text import print_module
@@ -39,12 +40,13 @@ Inspect = Callable[[Target, dict[str, Stage], Options, str, None], object]
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """Fresh tile IR of one specialisation, without calls, before the launch facts are known."""
+    """Fresh tile IR of one specialisation, without calls, before the launch facts are known; what was warned of."""
 
     fn: SourceFunction
     module: Module
     options: Options
     written: Written
+    warned: tuple[Warned, ...] = ()
 
     def with_facts(self, disjoint: bool, wide: bool) -> Lowered:
         return replace(self, module=replace(self.module, disjoint=disjoint, wide=wide))
@@ -53,12 +55,14 @@ class Lowered:
 def lower(fn: SourceFunction, signature: Signature, options: Options, *, check: int = 1) -> Lowered:
     """Tile IR of `fn` for `signature`.  `check` 0 leaves the verifier out: `finish` has one."""
     with COLLECTOR_RESTS:
-        module = compile_function(fn, signature, options, bool(dict(options.extra).get("allow_non_constexpr_globals")))
+        warned: list[Warned] = []
+        module = compile_function(fn, signature, options, bool(dict(options.extra).get("allow_non_constexpr_globals")),
+                                  warned)
         with _nesting_of(fn):
             if check:
                 verify(module)
             module = INLINE.run(module)
-            return Lowered(fn, module, options, written_params(module))
+            return Lowered(fn, module, options, written_params(module), tuple(warned))
 
 
 @contextmanager
@@ -77,19 +81,25 @@ def finish(lowered: Lowered, target: Target, *, check: int = 1, dump: Dump | Non
            inspect: Inspect | None = None) -> CodeObject:
     """Machine code for `lowered`; `check` as in `passes.manager.run_passes`.
 
-    With 1 the IR is verified, before the passes and after them, while the compiler works.
+    With 1 the IR is verified, before the passes and after them, while the compiler works.  The garbage collector rests
+    until then.
     """
+    with ExitStack() as resting:
+        resting.enter_context(COLLECTOR_RESTS)
+        return _finished(lowered, target, _Pending(check, resting.close), check, dump, inspect)
+
+
+def _finished(lowered: Lowered, target: Target, pending: _Pending, check: int, dump: Dump | None,
+              inspect: Inspect | None) -> CodeObject:
     module = lowered.module
-    pending = _Pending(check)
     if dump is not None:
         dump("source", lowered.fn.source)
         dump("ttir", print_module(module))
 
     def optimised(module: Module, metadata: dict[str, Any]) -> Module:
         pending.modules = module,
-        with COLLECTOR_RESTS:
-            made = run_passes(module, list(target.passes(lowered.options)), check=check if check > 1 else 0,
-                              dump=None if dump is None else lambda name, m: dump(f"after-{name}", print_module(m)))
+        made = run_passes(module, list(target.passes(lowered.options)), check=check if check > 1 else 0,
+                          dump=None if dump is None else lambda name, m: dump(f"after-{name}", print_module(m)))
         pending.modules = module, made
         metadata[MEANWHILE] = pending.do
         return made
@@ -112,6 +122,7 @@ def finish(lowered: Lowered, target: Target, *, check: int = 1, dump: Dump | Non
     code = replace(
         code, texts={"source": lowered.fn.source, "ttir": tile_text, "tile": tile_text, **code.texts},
         metadata={**code.metadata, "param_names": list(entry.param_names),
+                  "warnings": [*warnings_of(lowered), *code.metadata.get("warnings", ())],
                   "written_params": sorted(lowered.written.params), "writes_anything": lowered.written.anything})
     if dump is not None:
         for name in code.texts.keys() - {"source", "ttir", "tile"}:
@@ -119,17 +130,24 @@ def finish(lowered: Lowered, target: Target, *, check: int = 1, dump: Dump | Non
     return code
 
 
+def warnings_of(lowered: Lowered) -> list[dict[str, Any]]:
+    """What the frontend warned of, as the metadata of a code object has it."""
+    return [{"message": message, "place": location_record(location)} for message, location in lowered.warned]
+
+
 class _Pending:
     """What can be done while the compiler works: verifying `modules`, those before and after the passes, where it is
-    asked to `check`, and printing the latter."""
+    asked to `check`, and printing the latter; `awake` is called before."""
 
-    def __init__(self, check: int) -> None:
+    def __init__(self, check: int, awake: Callable[[], object]) -> None:
         self.modules: tuple[Module, ...] = ()
         self.text = ""
         self._check = check
+        self._awake = awake
 
     def do(self) -> None:
         """Do it, once."""
+        self._awake()
         if self.text or not self.modules:
             return
         if self._check == 1:

@@ -43,7 +43,7 @@ def source(**attrs: Any) -> ASTSource:
 
 
 def test_compiled_kernel_is_launched_with_all_arguments() -> None:
-    kernel = compile(source(), CPU, {"num_warps": 2, "what_is_not_known": 1})
+    kernel = compile(source(), CPU, {"num_warps": 2, "waves_per_eu": 1, "arch": None})
     x, out = np.arange(20, dtype=np.float32), np.zeros(20, np.float32)
     kernel[(2,)](x, out, 20, 1.5, 16)
     assert np.array_equal(out, x * 1.5)
@@ -204,3 +204,11 @@ def test_small_names() -> None:
     assert must_use_result(fn) is fn and must_use_result("why")(fn) is fn
     assert base32("00ff" * 16) == "AD7QB7YA74AP6AH7AD7QB7YA74AP6AH7AD7QB7YA74AP6AH7AD7Q"
     assert "no such register" in str(PTXASError("no such register"))
+
+
+@pytest.mark.parametrize("backend", [("cpu", "", 32), ("cuda", 90, 32)])
+def test_options_are_refused_as_launches_refuse_them(backend):
+    with pytest.raises(KeyError, match="option num_warp was specified but unrecognised .*did you mean 'num_warps'"):
+        compile(source(), GPUTarget(*backend), options={"num_warp": 4})
+    with pytest.raises(ValueError, match="num_warps must be a power of 2, not 3"):
+        compile(source(), GPUTarget(*backend), options={"num_warps": 3})

@@ -7,8 +7,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+import tilewright as triton  # noqa: E402
+import tilewright.language as tl  # noqa: E402
 from tilewright.compat.on_cpu import cuda_on_cpu  # noqa: E402
 from tilewright.runtime.driver import driver  # noqa: E402
+from tilewright.runtime.hooks import HOOKS  # noqa: E402
 
 CUDA, CPU = torch.device("cuda", 0), torch.device("cpu")
 
@@ -169,3 +172,84 @@ def test_everything_is_put_back() -> None:
 def test_dlpack_tells_the_truth() -> None:
     x = torch.ones(3, device="cuda")
     assert np.from_dlpack(x).tolist() == [1, 1, 1]
+
+
+@triton.jit
+def doubled(x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out + i, tl.load(x + i) * 2)
+
+
+@pytest.mark.parametrize("launches_before", [0, 1, 4])
+def test_a_launch_with_tensors_on_both_is_refused(launches_before) -> None:
+    """Also where native code has launched the kernel before."""
+    out = torch.zeros(8, device="cuda")
+    for _ in range(launches_before):
+        doubled[(1,)](torch.ones(8, device="cuda"), out, N=8)
+    host = torch.ones(8)
+    with pytest.raises(ValueError, match="are all on one device; 'x' is on cpu, 'out' is on cuda:0"):
+        doubled[(1,)](host, out, N=8)
+    doubled[(1,)](host.cuda(), out, N=8)
+    assert out.tolist() == [2] * 8
+    doubled[(1,)](host, on_host := torch.zeros(8), N=8)
+    assert on_host.tolist() == [2] * 8
+
+
+def test_launches_are_judged_while_there_are_tensors_on_the_cpu() -> None:
+    assert HOOKS._judge is None
+    x = torch.ones(3).cuda()
+    assert HOOKS._judge is None, "the tensor on the CPU is gone"
+    y = x.cpu()
+    assert HOOKS._judge is not None and y.is_cpu
+    del y
+    assert HOOKS._judge is None
+
+
+@pytest.mark.parametrize("make", [
+    lambda dtype: torch.autocast("cuda", dtype=dtype), lambda dtype: torch.amp.autocast("cuda", dtype=dtype),
+    lambda dtype: torch.autocast(device_type="cuda", dtype=dtype), lambda dtype: torch.cuda.amp.autocast(dtype=dtype)])
+@pytest.mark.filterwarnings("ignore:.*torch.cuda.amp.autocast:FutureWarning")
+def test_autocast(make) -> None:
+    x = torch.randn(8, 8, device="cuda")
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        expected = x @ x
+    with make(torch.bfloat16):
+        assert torch.is_autocast_enabled() and torch.is_autocast_enabled("cuda")
+        assert torch.get_autocast_dtype("cuda") == torch.get_autocast_gpu_dtype() == torch.bfloat16
+        made = x @ x
+        with torch.autocast("cuda", enabled=False):
+            assert (x @ x).dtype == torch.float32
+    assert made.dtype == torch.bfloat16 and made.device == CUDA and torch.equal(made, expected)
+    assert (x @ x).dtype == torch.float32 and not torch.is_autocast_enabled("cuda")
+    with torch.autocast("cuda"):
+        assert (x @ x).dtype == torch.float16, "as on a GPU"
+
+
+def test_functions_that_follow_autocast() -> None:
+    class Product(torch.autograd.Function):
+        @staticmethod
+        @torch.amp.custom_fwd(device_type="cuda")
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x @ x
+
+        @staticmethod
+        @torch.amp.custom_bwd(device_type="cuda")
+        def backward(ctx, grad):
+            dtypes.append((grad @ grad).dtype)
+            return grad
+
+    dtypes: list = []
+    x = torch.randn(8, 8, device="cuda", requires_grad=True)
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        out = Product.apply(x)
+    assert out.dtype == torch.bfloat16
+    out.float().sum().backward()
+    assert dtypes == [torch.bfloat16]
+
+
+@pytest.mark.parametrize("use", [lambda: torch.cuda.CUDAGraph(), lambda: torch.cuda.graph(None),
+                                 lambda: torch.cuda.make_graphed_callables(abs, ())])
+def test_cuda_graphs_are_refused(use) -> None:
+    with pytest.raises(RuntimeError, match="CUDA graphs cannot be captured on a CPU.*Call the function itself"):
+        use()

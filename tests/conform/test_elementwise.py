@@ -177,6 +177,8 @@ def test_engine_gives_the_meaning(case, engine):
     else:
         apart = ulps_from_exact(case, got, exact_values(case))
         bad = inside & (apart > engines.BOUNDS.get(engine, {}).get(case.row, row.bound.ulp))
+        if case.row in engines.FLUSHES.get(engine, ()) and case.result == F32:
+            bad &= ~((got == 0) & (np.abs(want) < np.finfo(np.float32).tiny))
     assert not bad.any(), show_first(case, bad, got, want)
 
 

@@ -1,11 +1,15 @@
-"""Ctrl-C in a kernel that does not end: the error names the kernel, the program and the line of the loop."""
+"""Ctrl-C and time limits in a kernel that does not end: the error names kernel, program and line of the loop."""
 
 import os
 import subprocess
 import sys
 import textwrap
 
+import numpy as np
 import pytest
+
+import tilewright as triton
+import tilewright.language as tl
 
 PROGRAM = """
     import os, signal, threading, time
@@ -99,3 +103,56 @@ def test_a_launch_of_very_many_programs_names_the_kernel(host, tmp_path):
     done = subprocess.run([sys.executable, path], capture_output=True, text=True, env=variables, timeout=60)
     assert f"KeyboardInterrupt: at {path}:{line}:1 in adds:" in done.stderr, done.stderr
     assert "adds was interrupted; it was stopped between two programs" in done.stderr
+
+
+@triton.jit
+def endless(flag, n, KIND: tl.constexpr):
+    tl.store(flag + 1, 1)
+    if KIND == "while":
+        while tl.load(flag, volatile=True) == 0:  # while
+            pass
+    if KIND == "continue":
+        while tl.load(flag, volatile=True) == 0:  # continue
+            if n > 0:
+                continue
+    if KIND == "for":
+        for i in range(1 << 30):  # for
+            if tl.load(flag, volatile=True) == 7:
+                tl.store(flag, i)
+    if KIND == "unrolled":
+        for i in tl.static_range(1 << 15):  # unrolled
+            tl.store(flag, i)
+
+
+ENGINES = {"linux": {"host": "linux"}, "portable": {"host": "portable"}, "eager": {"interpret": True},
+           "checked": {"check": True}}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("kind", ["while", "continue", "for", "unrolled"])
+def test_a_time_limit_names_the_loop(engine, kind):
+    if (engine == "linux" and sys.platform != "linux") or (kind == "unrolled" and engine != "eager"):
+        pytest.skip("not there")
+    flag = np.zeros(2, np.int32)
+    settings = {"interpret": False, "check": False, **ENGINES[engine]}
+    with triton.knobs.scope(timeout=0.2, **settings), pytest.raises(TimeoutError) as caught:
+        endless[(2,)](flag, 3, KIND=kind)
+    said = str(caught.value)
+    first = endless.first_line
+    line = next(first + i for i, text in enumerate(endless.src.splitlines()) if text.endswith(f"# {kind}"))
+    assert "endless has not ended within 0.2 s (TILEWRIGHT_TIMEOUT); program (" in said, said
+    assert f"{__file__}:{line}:" in said and flag[1] == 1
+
+
+@pytest.mark.parametrize("engine", ["eager", "checked"])
+def test_a_time_limit_between_programs(engine):
+    flag = np.ones(2, np.int32)
+    with triton.knobs.scope(timeout=0.01, **ENGINES[engine]), pytest.raises(TimeoutError, match="between two programs"):
+        endless[(1 << 22,)](flag, 3, KIND="none")
+
+
+@pytest.mark.parametrize("engine", ["eager", "checked"])
+def test_a_launch_in_time(engine):
+    flag = np.ones(2, np.int32)
+    with triton.knobs.scope(timeout=60.0, **ENGINES[engine]):
+        endless[(2,)](flag, 3, KIND="while")

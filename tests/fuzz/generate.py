@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 
 from tests.fuzz.expressions import FLOATS, INTS, Expressions
+from tests.fuzz.products import BLOCK_NUMBERS, Products
 from tests.fuzz.trees import Kind, Output, Program, Stmt
 
 SIZES = (1, 2, 3, 4, 5, 7, 8, 13, 16, 17, 33)
@@ -19,7 +20,7 @@ COUNTERS = 8
 TOP = 2            # how deep blocks may nest below the kernel's own
 
 
-class Maker(Expressions):
+class Maker(Products, Expressions):
     """Grows one program."""
 
     def __init__(self, seed: int, statements: int = 6, crowded: bool = True) -> None:
@@ -42,6 +43,7 @@ class Maker(Expressions):
         self.outputs: list[Output] = []
         self.per_program = max(*(Kind("i32", s).numel for s in self.shapes), max(a, b, c) ** 2) + 64
         self.locked: set[str] = set()           # names that loops count with
+        self.has_blocks = False                 # whether products of blocks in memory are made
 
     def kind(self):
         return Kind(self.choose(self.dtypes), self.choose(self.shapes))
@@ -60,7 +62,8 @@ class Maker(Expressions):
             tuple(self.outputs), (("n", self.random.randrange(0, 12)), ("m", self.random.randrange(2, 40))),
             (("C", self.random.randrange(0, 5)),), tuple(sorted(self.sizes)), tuple(sorted(self.inputs)),
             self.per_program, (("buffer", "i32", self.per_program), ("fbuffer", "fp32", self.per_program),
-                               *((f"count_{k}", "i32", COUNTERS) for k in ATOMICS)))
+                               *((f"count_{k}", "i32", COUNTERS) for k in ATOMICS),
+                               *((("blocks", "fp16", BLOCK_NUMBERS),) if self.has_blocks else ())))
 
     def function(self):
         """A device function on two values; its types are those of its one kind of call."""
@@ -94,7 +97,7 @@ class Maker(Expressions):
         kinds = ["define"] * 4 + ["update"] * 3 + ["buffer"] * 4
         kinds += ["in_place", "atomic", "approximate", "split", "alias", "swap"]
         if depth:
-            kinds += ["for", "for", "if", "if", "while", "products", "exchange"]
+            kinds += ["for", "for", "if", "if", "while", "products", "blocks", "exchange"]
         return getattr(self, f"_{self.choose(kinds)}")(depth)
 
     def definition(self, depth):
@@ -162,23 +165,6 @@ class Maker(Expressions):
         form = self.choose([f"{a}, {b} = {b}, {moved.format(a)}", f"{a}, {b} = {moved.format(b)}, {moved.format(a)}",
                             f"{a} = {moved.format(a)}", f"{a}, {b} = {b}, {a}"])
         return [Stmt(form)]
-
-    def _products(self, depth):
-        """Products of small integers that go round a loop and are operands of the next; all are exact in float32."""
-        n, name, other, index = self.choose(self.sides), self.name("v"), self.name("v"), self.name("i")
-        kind, ints = Kind("fp32", (n, n)), Kind("i32", (n, n))
-        starts = [Stmt(f"{v} = ({{0}} & {most}).to(tl.float32)", (self.expr(ints, 2),))
-                  for v, most in ((name, 15), (other, 3))]
-        form = self.choose([f"{name} = tl.dot({name}, {other})", f"{name} = tl.dot({other}, {name})",
-                            f"{name} = tl.dot({name}, {other}, {name})", f"{name} = tl.dot(tl.trans({name}), {other})",
-                            f"{name} = tl.dot({other}, tl.trans({name}))"])
-        self.variables[name] = self.variables[other] = kind
-        if self.chance(0.3):        # a sum that goes on, while what it began with is needed as well
-            part, whole = self.name("v"), self.name("v")
-            self.variables[part] = self.variables[whole] = kind
-            return [*starts, Stmt(f"{part} = tl.dot({name}, {other})"),
-                    Stmt(f"{whole} = tl.dot({other}, {other}, {part})")]
-        return [*starts, Stmt(f"for {index} in range(m & 3):", (), ((Stmt(form),),))]
 
     def _scoped(self, count, depth):
         """A body whose new names do not go out of it."""

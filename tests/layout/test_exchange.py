@@ -99,6 +99,20 @@ def test_as_few_wavefronts_as_the_bytes_need(name: str, store: int, load: int) -
     assert trip.store.wavefronts <= store * trip.store.ideal and trip.load.wavefronts <= load * trip.load.ideal
 
 
+@pytest.mark.parametrize("item, width", [(2, 8), (4, 4)])
+@pytest.mark.parametrize("rows, columns", [(128, 128), (64, 256), (128, 64)])
+def test_what_costs_the_same_comes_in_the_order_of_the_registers(rows: int, columns: int, item: int,
+                                                                 width: int) -> None:
+    """A vector that is stored to global memory is one vector of shared memory, without moves in between."""
+    src, dst = warpgroup_accumulator((rows, columns), (4, 1)), coalesced((rows, columns), width, 4)
+    trip = exchange(src, dst, item)
+    if item == 2:
+        assert trip.store.form is Form.MATRIX and trip.store.wavefronts == trip.store.ideal
+        assert all(step.registers == tuple(range(step.registers[0], step.registers[0] + width))
+                   and step.registers[0] % width == 0 for step in trip.load.steps)
+    carried_out(src, dst, item, trip)
+
+
 def test_replicas_share_out_their_registers() -> None:
     """The row sums of a tile, held by all lanes of a row: 16 stores a thread become few."""
     src = sliced(blocked((128, 64), (1, 4), (4, 8), (4, 1), (1, 0)), 1)

@@ -4,21 +4,26 @@ import os
 import subprocess
 import sys
 import textwrap
+import warnings
 
 import numpy as np
 import pytest
 
 import tilewright as triton
 import tilewright.language as tl
+from tests.targets.nvidia.test_pipeline import matmul
+from tilewright.diagnostics import FewerStagesWarning, SingleCtaWarning
 from tilewright.frontend.dependencies import dependencies
 from tilewright.language.function import SourceFunction
 from tilewright.language.options import ConstantArg, Options, RuntimeArg, Signature
-from tilewright.language.types import float32, int32, pointer_type
+from tilewright.language.types import float16, float32, int32, pointer_type
 from tilewright.runtime import build as build_module
 from tilewright.runtime.build import Build, decode_code, encode_code, map_places
 from tilewright.runtime.cache import Store
 from tilewright.targets.base import CodeObject
 from tilewright.targets.cpu.target import CpuTarget
+from tilewright.targets.nvidia import NvidiaTarget
+from tilewright.targets.nvidia.resources import _tell_of_one_cta
 
 TARGET = CpuTarget()
 POINTER = RuntimeArg(pointer_type(float32), 16)
@@ -188,3 +193,59 @@ def test_a_launch_uses_the_store(tmp_path):
         fresh[(1,)](x, out, 16, 16)
     assert (out == 1).all()
     assert {r.name for r in Store(tmp_path / "cache").records()} >= {"kernel", "machine", "sources"}
+
+
+@SourceFunction
+def warns(x, out, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(out + i, tl.where(i & 1, tl.load(x + i), 0), mask=(i < n) and (i >= 0))
+    return i
+
+
+def warned_of(made, *facts):
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        for each in facts or ((True, False),):
+            made.code(*each)
+    return sorted((str(w.message), w.category, w.filename, w.lineno) for w in seen)
+
+
+def test_warnings_are_given_again_by_what_is_stored(store):
+    first = warned_of(build(store, warns), (True, False), (False, True))
+    texts = [message for message, *_ in first]
+    assert len(texts) == 3 and all(any(part in text for text in texts) for part in (
+        "`and` on tiles", "tl.where with a condition", "nobody takes what it returns"))
+    second = build(store, warns)
+    assert warned_of(second, (True, False), (False, True)) == first and "lowered" not in vars(second)
+    assert warned_of(second, (True, False)) == [], "once"
+
+
+def test_warnings_move_with_their_function(store):
+    text = "def kernel(x, out, n, B):\n    return x\n"
+    lines = []
+    for shift in ("", "\n\n\n"):
+        fn = SourceFunction(executed(shift + text), source=shift + text)
+        ((_, _, _, line),) = warned_of(build(store, fn))
+        lines.append(line)
+    assert lines == [2, 5]
+
+
+def test_warnings_of_a_target_are_given_again(store):
+    a = RuntimeArg(pointer_type(float16), 16)
+    sizes = dict.fromkeys([p.name for p in matmul.params[3:9]], RuntimeArg(int32, 16))
+    signature = Signature({"a_ptr": a, "b_ptr": a, "c_ptr": a, **sizes, "BM": ConstantArg(128),
+                           "BN": ConstantArg(128), "BK": ConstantArg(64)})
+
+    def made():
+        return Build(matmul, signature, Options(num_stages=8, num_ctas=2), dependencies(matmul),
+                     NvidiaTarget(90, assemble=False), store, lambda: "compiler")
+
+    _tell_of_one_cta.cache_clear()
+    first = [(text, category) for text, category, *_ in warned_of(made())]
+    assert {category for _, category in first} == {FewerStagesWarning, SingleCtaWarning}
+    second = made()
+    assert [(text, category) for text, category, *_ in warned_of(second)] == first and "lowered" not in vars(second)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FewerStagesWarning)      # as tuners do
+        with pytest.raises(FewerStagesWarning):
+            made().code(True, False)

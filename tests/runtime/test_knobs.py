@@ -186,3 +186,56 @@ def test_groups_tell_and_reset_their_knobs():
         assert not knobs.language.fp_fusion_enabled(True)
         assert knobs.language.reset() is knobs.language
         assert not knobs.language.knobs["default_fp_fusion"]
+
+
+@pytest.mark.parametrize("variable, name", [
+    ("TILEWRIGHT_NUM_THREADS", "num_threads"), ("TILEWRIGHT_TIMEOUT", "timeout"),
+    ("TILEWRIGHT_CACHE_SIZE", "cache_size")])
+@pytest.mark.parametrize("text", ["-1", "-0.5", "nan", "inf", ""])
+def test_numbers_are_0_or_more(monkeypatch, variable, name, text):
+    monkeypatch.setenv(variable, text)
+    with pytest.raises(ValueError, match=f"{variable}='{text}': expected a .*number, 0 or more"):
+        knobs.read(name)
+
+
+@pytest.mark.parametrize("value", [-1, -(1 << 40)])
+def test_numbers_of_a_scope_are_0_or_more(value):
+    with pytest.raises(ValueError, match="num_threads takes a whole number, 0 or more, not -"), \
+            knobs.scope(num_threads=value):
+        pass
+
+
+@pytest.fixture
+def untold():
+    knobs.tell_of_unknown_variables.cache_clear()
+    yield
+    knobs.tell_of_unknown_variables.cache_clear()
+
+
+def test_a_variable_that_sets_nothing_is_told_of_once(monkeypatch, untold):
+    monkeypatch.setenv("TILEWRIGHT_DEBUGG", "1")
+    monkeypatch.setenv("TILEWRIGHT_WHATEVER_XYZ", "1")
+    with pytest.warns(RuntimeWarning) as seen:
+        knobs.snapshot()
+        knobs.snapshot()
+    told = [str(w.message) for w in seen]
+    assert told == ["the environment has TILEWRIGHT_DEBUGG, which sets nothing; did you mean TILEWRIGHT_DEBUG?",
+                    "the environment has TILEWRIGHT_WHATEVER_XYZ, which sets nothing; `tilewright knobs` lists what "
+                    "there is"]
+    assert all(w.filename == __file__ for w in seen)
+
+
+def test_decorating_tells_of_it(monkeypatch, untold):
+    monkeypatch.setenv("TILEWRIGHT_INTERPRT", "1")
+    with pytest.warns(RuntimeWarning, match="did you mean TILEWRIGHT_INTERPRET") as seen:
+        triton.jit(test_decorating_tells_of_it)
+    assert seen[0].filename == __file__
+
+
+def test_known_variables_are_not_told_of(monkeypatch, untold, recwarn):
+    for knob in knobs.TABLE.values():
+        for variable in knob.variables:
+            monkeypatch.setenv(variable, "1")
+    monkeypatch.setenv("TILEWRIGHT_TEST_ON_GPU", "1")
+    knobs.tell_of_unknown_variables()
+    assert not recwarn.list

@@ -72,11 +72,13 @@ class Forward(ABC, Generic[F]):
 
     def _straight(self, op: Op) -> None:
         """Facts of the results of an op without regions."""
-        known, relevant = self._facts, self.relevant
-        wanted = [result for result in op.results if relevant(result)]
-        facts = self.transfer(op) if wanted else None
-        for result in wanted:
-            known[result] = self.unknown(result) if facts is None else facts[op.results.index(result)]
+        facts: Sequence[F] | None = None
+        asked = False
+        for k, result in enumerate(op.results):
+            if self.relevant(result):
+                if not asked:
+                    facts, asked = self.transfer(op), True
+                self._facts[result] = self.unknown(result) if facts is None else facts[k]
 
     def _walk_again(self, block: Block, changed: set[Value]) -> None:
         """`walk` of a block that was walked before, since when the facts of `changed` alone have changed: what does

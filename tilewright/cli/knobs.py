@@ -9,13 +9,14 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from tilewright.runtime.knobs import TABLE, Knob, read
+from tilewright.runtime.knobs import TABLE, Knob, read, tell_of_unknown_variables
 
 _HEAD = """\
 # Knobs
 
 Settings of a process, read from the environment. Where a knob has two variables, the first one wins.
-The values of bool knobs are 1, true, on, yes or 0, false, off, no.
+The values of bool knobs are 1, true, on, yes or 0, false, off, no; numbers are 0 or more. A variable that begins with
+`TILEWRIGHT_` and is none of these is a warning, once a process.
 
 A kernel sees the environment as it was when it was decorated. `tilewright.knobs.scope(name=value)` overrides knobs in
 a `with` block, for launches inside it, in this thread; `tilewright.knobs.name` is what counts now. It can be read,
@@ -34,6 +35,7 @@ def main(arguments: Sequence[str]) -> int:
     if parser.parse_args(arguments).page:
         sys.stdout.write(page())
         return 0
+    tell_of_unknown_variables()
     for knob in TABLE.values():
         value = read(knob.name)
         mark = "*" if value != knob.default else " "

@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 from tilewright.runtime.driver import REGISTERS, WARP_SIZE, fast_memory, usable_cores
 
@@ -112,12 +112,59 @@ def stand_ins(capability: tuple[int, int]) -> dict[str, Any]:
                      "manual_seed_all", "reset_peak_memory_stats", "ipc_collect")
     answers = {**constants, **dict.fromkeys(nothing_to_do)}
     return {**{name: _constant(value) for name, value in answers.items()}, "Event": Event, "Stream": Stream,
+            "CUDAGraph": CUDAGraph, "graph": _refuse_graphs, "make_graphed_callables": _refuse_graphs,
             "device": lambda device: nullcontext(device), "stream": lambda stream: nullcontext(stream)}  # noqa: PLW0108
 
 
 def _constant(value: Any) -> Callable[..., Any]:
     """A new function (torch.compile tells functions apart by identity) that answers `value` to everything."""
     return lambda *args, **kwargs: value
+
+
+class CUDAGraph:
+    """`torch.cuda.CUDAGraph`: there is none."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        _refuse_graphs()
+
+
+def _refuse_graphs(*args: Any, **kwargs: Any) -> NoReturn:
+    raise RuntimeError("CUDA graphs cannot be captured on a CPU, where `tilewright run --on cpu` runs the program: "
+                       "each launch is done when it returns, and there is no stream to record. Call the function "
+                       "itself instead of a graph of it (a switch such as use_cuda_graph=False), or run on a GPU")
+
+
+def cast_as_on_cpu(torch: Any) -> list[tuple[Any, str, Any]]:
+    """What makes `torch.autocast("cuda")` that of the CPU: owner, name and stand-in.
+
+    Without a dtype it casts to CUDA's (float16), as on a GPU.
+    """
+    autocast, is_enabled, dtype_of = torch.autocast, torch.is_autocast_enabled, torch.get_autocast_dtype
+    made = autocast.__init__
+
+    def init(self: Any, device_type: str, dtype: Any = None, *args: Any, **kwargs: Any) -> None:
+        made(self, _cpu_for(device_type), get_dtype(device_type) if dtype is None else dtype, *args, **kwargs)
+
+    def get_dtype(device_type: str) -> Any:
+        return dtype_of("cpu" if device_type == "cuda" and is_enabled("cpu") else device_type)
+
+    def on_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda device_type="cuda", *args: function(_cpu_for(device_type), *args)
+
+    return [(autocast, "__init__", init), (torch, "get_autocast_dtype", get_dtype),
+            (torch, "get_autocast_gpu_dtype", lambda: get_dtype("cuda")),
+            (torch, "is_autocast_enabled", on_cpu(is_enabled)),
+            (torch, "set_autocast_enabled", lambda *args: torch._C.set_autocast_enabled(*_with_cpu(args))),
+            (torch, "set_autocast_dtype", on_cpu(torch.set_autocast_dtype))]
+
+
+def _cpu_for(device_type: str) -> str:
+    return "cpu" if device_type == "cuda" else device_type
+
+
+def _with_cpu(args: Sequence[Any]) -> tuple[Any, ...]:
+    """The arguments of `torch.set_autocast_enabled`: (device, enabled), or (enabled) for CUDA."""
+    return ("cpu", *args) if len(args) == 1 else (_cpu_for(args[0]), *args[1:])
 
 
 def make_generator(torch: Any) -> type:
@@ -147,7 +194,7 @@ def patched_cuda(torch: Any, capability: tuple[int, int], set_default_device: Ca
 
     replacements = [(torch.cuda, name, value) for name, value in stand_ins(capability).items()]
     replacements += [(torch, "Generator", make_generator(torch)), (torch, "set_default_device", set_default_device),
-                     (torch.autograd, "_engine_run_backward", run_backward_in_mode)]
+                     (torch.autograd, "_engine_run_backward", run_backward_in_mode), *cast_as_on_cpu(torch)]
     with ExitStack() as stack:
         for owner, name, value in replacements:
             stack.callback(setattr, owner, name, getattr(owner, name))

@@ -6,7 +6,9 @@ Inside `cuda_on_cpu()` the device `cuda` is the CPU's memory with another name. 
 the CPU by saying so, or by naming no device, say `cpu`.  Tilewright's own code gets the true answers, so kernels
 compile for the CPU.  `torch.cuda.is_available()` and its neighbours are replaced by `cuda_calls` for the time.
 
-Not covered: other threads than the one that entered, tensors on several GPUs, CUDA graphs, torch.compile.
+A launch with tensors of both kinds is refused, as on a machine with a GPU.
+Not covered: other threads than the one that entered, tensors on several GPUs, CUDA graphs (an error says so),
+torch.compile; and autocast of one device is that of both.
 Tests: tests/compat/test_on_cpu.py.
 """
 
@@ -14,12 +16,15 @@ from __future__ import annotations
 
 import importlib
 import sys
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from tilewright.compat.cuda_calls import patched_cuda
 from tilewright.runtime.driver import WARP_SIZE, CpuDriver, GPUTarget, driver
+from tilewright.runtime.hooks import HOOKS
+from tilewright.runtime.launch import refuse_mixed
 
 # The capability that is claimed: Ampere, the oldest for which programs take their plain path (no TMA, no fp8 dot).
 CAPABILITY = (8, 0)
@@ -53,6 +58,7 @@ def cuda_on_cpu() -> Iterator[None]:
         stack.enter_context(patched_cuda(torch, CAPABILITY, places.set_default_device, mode))
         driver.set_active(CudaNamedCpu())
         stack.callback(driver.set_active, before)
+        stack.callback(HOOKS.judge_arguments, None)
         stack.enter_context(mode)
         yield
 
@@ -69,6 +75,7 @@ class Places:
     def __init__(self, torch: Any) -> None:
         self._torch = torch
         self._default_is_host = True
+        self._on_host: dict[int, weakref.ref[Any]] = {}     # the tensors that the program has put on the CPU
         tensor = torch.Tensor
         self._answers: Mapping[int, Callable[[Any], Any]] = {
             id(tensor.device): self.device_of,
@@ -146,12 +153,38 @@ class Places:
                 if not moves or on_host(result) == host:
                     return result
                 result = result.clone()
-            mark(result, host)
+            self._mark(result, host)
         else:
             for tensor in tensors_in(result, self._torch.Tensor):
                 if not any(tensor is a for a in args):
-                    mark(tensor, host)
+                    self._mark(tensor, host)
         return result
+
+    def _mark(self, tensor: Any, host: bool) -> None:
+        """Note where the program believes `tensor` to be.  While there are tensors on the CPU, launches are judged."""
+        mark(tensor, host)
+        key, before = id(tensor), len(self._on_host)
+        if host:
+            self._on_host[key] = weakref.ref(tensor, lambda gone: self._forget(key, gone))
+        else:
+            self._on_host.pop(key, None)
+        if bool(before) != bool(self._on_host):
+            HOOKS.judge_arguments(self.judge if self._on_host else None)
+
+    def _forget(self, key: int, gone: weakref.ref[Any]) -> None:
+        if self._on_host.get(key) is gone:
+            del self._on_host[key]
+            if not self._on_host:
+                HOOKS.judge_arguments(None)
+
+    def judge(self, kernel: str, names: Sequence[str], values: Sequence[Any]) -> None:
+        """ValueError for a launch with tensors on the CPU and on CUDA, as on a machine with a GPU."""
+        devices: dict[str, str] = {}
+        for name, value in zip(names, values, strict=True):
+            for tensor in tensors_in(value, self._torch.Tensor):
+                devices.setdefault("cpu" if on_host(tensor) else "cuda:0", name)
+        if len(devices) > 1:
+            refuse_mixed(kernel, devices)
 
 
 def make_mode(torch: Any, places: Places) -> Any:

@@ -21,6 +21,7 @@ from tilewright.runtime import knobs
 from tilewright.runtime.build import Build
 from tilewright.runtime.devices import DEVICES
 from tilewright.runtime.driver import GPUTarget, driver
+from tilewright.runtime.launch_options import check_names
 
 
 def make_backend(target: GPUTarget) -> TargetBackend:
@@ -41,10 +42,11 @@ def compile(src: ASTSource, target: GPUTarget | None = None, options: Mapping[st
     """Machine code for `src`; the target is the machine's own if none is given.
 
     `GPUTarget("cuda", 90, 32)` needs no GPU.  ValueError for a target that there is no code generator for, TypeError
-    for what is no target.
+    for what is no target, KeyError for an option that no target has.
     """
     if not isinstance(src, ASTSource):
         raise TypeError(f"compile takes an ASTSource, not {type(src).__name__}; a kernel's IR as a file is not taken")
+    check_names(src.name, options or ())
     backend = make_backend(driver.default.get_current_target() if target is None else target)
     parsed = backend.parse_options({**(options or {}), **src.parse_options()})
     settings = knobs.current()

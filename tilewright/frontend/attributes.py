@@ -6,6 +6,7 @@ Tests: tests/frontend/test_expressions.py, tests/errors/names.py.
 from __future__ import annotations
 
 import types
+from collections.abc import Callable
 from typing import Any
 
 from tilewright.frontend.elsewhere import language_function, method
@@ -25,14 +26,14 @@ def attribute(value: Any, name: str) -> Any:
     if isinstance(value, tensor):
         if name.startswith("_") or name in ("handle", "builder"):
             raise AttributeErrorInKernel(f"a tensor has no attribute {name!r}")
-        return _found(value, name, tensor_names())
+        return _found(value, name, tensor_names)
     if isinstance(value, constexpr):
         if name == "value":
             return from_python(value.value)
         if name == "type":
             return value.type
-        return _found(value.value, name, dir(value.value))
-    return _found(value, name, dir(value))
+        return _found(value.value, name)
+    return _found(value, name)
 
 
 def tensor_names() -> list[str]:
@@ -41,14 +42,15 @@ def tensor_names() -> list[str]:
     return sorted({*own, *tensor.members} - {"handle", "builder", "members", "meaning"})
 
 
-def _found(value: Any, name: str, known: list[str]) -> Any:
+def _found(value: Any, name: str, known: Callable[[], list[str]] | None = None) -> Any:
+    """The attribute; `known` lists what could have been meant, if not all that Python lists, for a message."""
     try:
         return from_python(getattr(value, name))
     except AttributeError as error:
         if isinstance(value, structure):        # it says itself what it has
             raise AttributeErrorInKernel(str(error)) from None
         hint = _elsewhere(value, name)
-        hint = f"; {hint}" if hint else suggestion(name, known)
+        hint = f"; {hint}" if hint else suggestion(name, dir(value) if known is None else known())
         raise AttributeErrorInKernel(f"{_kind(value)} has no attribute {name!r}{hint}") from None
 
 

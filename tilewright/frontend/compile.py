@@ -11,7 +11,7 @@ from typing import Any
 
 from tilewright.diagnostics import CompilationError, cut_own_frames
 from tilewright.frontend.functions import DeviceFunctions, trace_function
-from tilewright.frontend.graph import GraphBuilder
+from tilewright.frontend.graph import GraphBuilder, Warned
 from tilewright.frontend.values import as_tuple, from_python
 from tilewright.ir.node import Module, ParamFacts, Value
 from tilewright.ir.rewrite import without_unreachable
@@ -21,21 +21,25 @@ from tilewright.language.options import Arg, ConstantArg, Options, RuntimeArg, S
 
 
 def compile_function(fn: SourceFunction, signature: Signature, options: Options | None = None,
-                     allow_non_constexpr_globals: bool = False) -> Module:
+                     allow_non_constexpr_globals: bool = False, warned: list[Warned] | None = None) -> Module:
     """The module of `fn` for one signature; `CompilationError` with the guilty place if it is no kernel.
 
     `allow_non_constexpr_globals` lifts the rule that a kernel reads only globals that cannot change under it.
+    What is warned of is also put into `warned`.
     """
     try:
-        return _compiled(fn, signature, options or Options(), allow_non_constexpr_globals)
+        return _compiled(fn, signature, options or Options(), allow_non_constexpr_globals,
+                         [] if warned is None else warned)
     except BaseException as error:
         cut_own_frames(error)
         raise
 
 
-def _compiled(fn: SourceFunction, signature: Signature, options: Options, allow_non_constexpr_globals: bool) -> Module:
+def _compiled(fn: SourceFunction, signature: Signature, options: Options, allow_non_constexpr_globals: bool,
+              warned: list[Warned]) -> Module:
     devices = DeviceFunctions(allow_non_constexpr_globals)
     builder = GraphBuilder(options, devices.call)
+    builder.warned = warned
     fn.tree()       # a missing source is said before anything else
     values = {p.name: _parameter_value(fn, p.name, signature.args, builder) for p in fn.params}
     facts = [f for p in fn.params if p.name in signature.args for f in _facts(signature.args[p.name])]

@@ -21,6 +21,7 @@ from tilewright.ir.types import I1, Element, Tile, Type, element_of
 from tilewright.language.function import SourceFunction
 from tilewright.language.options import Options
 
+Warned = tuple[str, Location]       # a warning, and the place in the user's source that it speaks of
 CallRule = Callable[["GraphBuilder", SourceFunction, Sequence[Any], Mapping[str, Any]], Any]
 
 
@@ -35,6 +36,7 @@ class GraphBuilder:
         self._call = call
         self._ir = build.Builder()
         self._held: list[list[Callable[[], None]]] = []
+        self.warned: list[Warned] = []      # what was warned of, in order
 
     @property
     def location(self) -> Location:
@@ -74,7 +76,12 @@ class GraphBuilder:
 
     def warn(self, message: str) -> None:
         location = self.location
-        self.tell(lambda: warnings.warn_explicit(message, UserWarning, location.file, location.line))
+
+        def say() -> None:
+            self.warned.append((message, location))
+            warnings.warn_explicit(message, UserWarning, location.file, location.line)
+
+        self.tell(say)
 
     def tell(self, say: Callable[[], None]) -> None:
         """Do something that the user sees while compiling: now, or when the speculation that it is part of holds."""

@@ -27,6 +27,7 @@ from tilewright.diagnostics import (
     TritonError,
     render,
 )
+from tilewright.interpret.deadline import Deadline
 from tilewright.interpret.frame import Frame, Merger, take, uniform_flag
 from tilewright.interpret.known import Known, Shape
 from tilewright.interpret.memory import Memory, MemoryAccessError
@@ -93,6 +94,7 @@ class Engine:
         self._foreign = known.foreign
         self._origins: dict[int, frozenset[int]] = {}   # by `id` of an op with a pointer: where that may come from
         self._printed: dict[int, list[str]] = {}
+        self.deadline = Deadline()
 
     def find_origins(self, args: Sequence[Array]) -> None:
         """Find out for each access which of the arguments' pointers its address is derived from."""
@@ -103,6 +105,7 @@ class Engine:
 
     def run_programs(self, programs: Array, args: Sequence[Array]) -> None:
         """Run one batch from the entry's start to its end; then print what it printed, program by program."""
+        self.deadline.check(self._program(int(programs[0])))
         frame = Frame(programs)
         frame.bind(self.module.entry.params, args)
         try:
@@ -204,6 +207,7 @@ class Engine:
         while True:
             first_end = int(trips.min())
             while done < first_end:
+                self.deadline.check(self._program(int(group.programs[0])), op.loc)
                 self.bind_values(group, op.regions[0].args[:1], [index])
                 self.bind_values(group, op.regions[0].args[1:], carried)
                 carried = self._run_block(op.regions[0], group)
@@ -222,6 +226,7 @@ class Engine:
         merger, rows, group = Merger(frame.size), np.arange(frame.size), frame
         carried = self.read_values(frame, op.operands)
         while True:
+            self.deadline.check(self._program(int(group.programs[0])), op.loc)
             self.bind_values(group, before.args, carried)
             self._run_ops(before, group)
             flag = self.take_branch(before.terminator.operands[0], group)

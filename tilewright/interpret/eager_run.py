@@ -31,6 +31,7 @@ from tilewright.frontend.graph import GraphBuilder
 from tilewright.frontend.scope import NameErrorInKernel, lookup
 from tilewright.frontend.values import as_tuple, from_python
 from tilewright.frontend.wording import dropped_return
+from tilewright.interpret.deadline import Deadline
 from tilewright.interpret.eager import EagerBuilder, EagerMachine, EagerValue
 from tilewright.interpret.instrument import Instrumented, instrument
 from tilewright.interpret.memory import Extent, Memory
@@ -54,12 +55,15 @@ class EagerProgram:
         self._instrumented: dict[SourceFunction, Instrumented] = {}
 
     def run(self, signature: Signature, options: Options, grid: Grid, slots: Sequence[int],
-            extents: Sequence[Extent], write: Callable[[str], object] | None = None, wide: bool = False) -> None:
+            extents: Sequence[Extent], write: Callable[[str], object] | None = None, wide: bool = False,
+            timeout_s: float = 0.0) -> None:
         """Run every program of `grid`; `slots` are the 64-bit patterns of the run-time arguments in order.
 
-        `wide`: an argument reaches 2**30 elements, so offsets must not wrap at 32 bits.
+        `wide`: an argument reaches 2**30 elements, so offsets must not wrap at 32 bits.  TimeoutError after
+        `timeout_s` (0: never), with the loop in which that was.
         """
         machine = EagerMachine(self.fn.__name__, grid, Memory(extents), write, wide)
+        machine.deadline = Deadline(self.fn.__name__, timeout_s)
         launch = _Launch(self._code, options, machine)
         patterns = iter(slots)
         values = {name: entry_value(arg, patterns, launch.builder) for name, arg in signature.args.items()}
@@ -67,6 +71,7 @@ class EagerProgram:
         try:
             for program in range(grid[0] * grid[1] * grid[2]):
                 machine.program = np.array([program], np.int64)
+                machine.deadline.check(machine.current_program())
                 is_dropped = unwrap(launch.call(self.fn, values)) is not None
                 if is_dropped and not program:
                     launch.builder.warn(dropped_return(self.fn.__name__))

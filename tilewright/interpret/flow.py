@@ -55,6 +55,7 @@ class Frame:
     def __init__(self) -> None:
         self.new: dict[str, Any] = {}
         self.gone: set[str] = set()
+        self.place: Location | None = None      # of a loop
 
 
 class Choice(Frame):

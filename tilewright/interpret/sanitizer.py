@@ -37,6 +37,7 @@ from tilewright.diagnostics import (
 )
 from tilewright.interpret.alternatives import Alternatives, may_cancel, without_cancelled
 from tilewright.interpret.batched import DEFAULT_BUDGET, Engine, bind_arguments
+from tilewright.interpret.deadline import Deadline
 from tilewright.interpret.footprint import Cells, Footprints, View, common_unit
 from tilewright.interpret.frame import Frame
 from tilewright.interpret.known import Known
@@ -60,13 +61,15 @@ _FRESH_CURE = "write the elements before they are read, or allocate with zeros i
 
 def run(program: CheckedProgram, grid: tuple[int, int, int], args: Sequence[object], views: Sequence[View],
         unwritten: frozenset[str] = frozenset(), keep: object = None,
-        write: Callable[[str], object] | None = None) -> None:
+        write: Callable[[str], object] | None = None, timeout_s: float = 0.0) -> None:
     """Run every program of `grid` in checked mode; `args` as `batched.run` takes them, with a view for each pointer.
 
-    `unwritten` names arguments whose elements count as not written when the launch begins.
+    `unwritten` names arguments whose elements count as not written when the launch begins; TimeoutError after
+    `timeout_s` (0: never).
     """
     memory = Memory([v.extent for v in views], keep=keep)
     engine = CheckedEngine(program, grid, memory, views, unwritten, write)
+    engine.deadline = Deadline(program.module.entry_name, timeout_s)
     arrays = bind_arguments(program.module.entry, args)
     engine.find_origins(arrays)
     total = grid[0] * grid[1] * grid[2]

@@ -62,7 +62,7 @@ def step(method: Method) -> Method:
                 location = self.code.locations[place]
                 error.location, error.line_text = location, self.code.source.line_text(location.line)
             raise
-        except (TritonError, bdb.BdbQuit):
+        except (TritonError, TimeoutError, bdb.BdbQuit):
             raise
         except Exception as error:
             location, source = self.code.locations[place], self.code.source
@@ -307,6 +307,11 @@ class Steps:
 
     @step
     def for_loop(self, iterable: Any, number: int, now: Variables) -> Loop | Unrolled:
+        loop = self._for_loop(iterable, number, now)
+        loop.place = self.builder.location
+        return loop
+
+    def _for_loop(self, iterable: Any, number: int, now: Variables) -> Loop | Unrolled:
         if isinstance(iterable, tl.static_range):
             return Unrolled([constexpr(i) for i in static_range_of(iterable)])
         if is_tuple(iterable):
@@ -345,7 +350,10 @@ class Steps:
 
     @step
     def while_loop(self, number: int, now: Variables) -> Loop:
-        return Loop(self.builder, self._loop(number), now, self.builder.location.line, self.history)
+        place = self.builder.location
+        loop = Loop(self.builder, self._loop(number), now, place.line, self.history)
+        loop.place = place
+        return loop
 
     @step
     def goes_on(self, test: Any) -> bool:
@@ -357,6 +365,8 @@ class Steps:
 
     @step
     def end_of_iteration(self, loop: Loop | Unrolled, now: Variables) -> None:
+        machine = self.builder.machine
+        machine.deadline.check(machine.current_program(), loop.place)
         try:
             loop.end_of_iteration(now)
         except TypeChange as error:

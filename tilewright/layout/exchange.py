@@ -98,16 +98,20 @@ def _writers(layout: Layout) -> Layout:
 
 def _trip(src: Layout, dst: Layout, item_bytes: int, matrix: bool, stores: bool, moves: Moves | None) -> Trip:
     a, b = live_registers(src).layout, live_registers(dst).layout
-    best: tuple[float, Layout, Form, Form] | None = None
-    least = _least_cost(_writers(a), item_bytes) + _least_cost(b, item_bytes)
+    best: tuple[tuple[float, bool], Layout, Form, Form] | None = None
+    least = _least_cost(_writers(a), item_bytes) + _least_cost(b, item_bytes), False
     for chain, to, back in dict.fromkeys(_chains(a, b, item_bytes, matrix, stores)):
         if best is not None and best[0] <= least:
             break
         shared = conflict_free(a, b, item_bytes, chain, to, back)
         store = access_cost(src, shared, item_bytes, to, store=True)
         load = access_cost(dst, shared, item_bytes, back)
-        if store is not None and load is not None and (best is None or store + load < best[0]):
-            best = store + load, shared, to, back
+        if store is None or load is None:
+            continue
+        # of what costs the same: vectors that come as they are needed, without moves between registers
+        cost = store + load, chain != b.bases(REGISTER)[:len(chain)]
+        if best is None or cost < best[0]:
+            best = cost, shared, to, back
     assert best is not None     # the vector forms always fit
     _, shared, to, back = best
     write, read = access(src, shared, item_bytes, to, store=True), access(dst, shared, item_bytes, back)

@@ -11,13 +11,14 @@ from __future__ import annotations
 import itertools
 import marshal
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilewright.analysis.written import Written
 from tilewright.computed import computed
-from tilewright.diagnostics import TritonError
+from tilewright.diagnostics import FewerStagesWarning, SingleCtaWarning, TritonError, recorded_location
 from tilewright.frontend.dependencies import Dependencies
 from tilewright.language.function import SourceFunction
 from tilewright.language.options import Options, Signature
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 _LINES = ("line", "end_line")
 _COLUMNS = ("column", "end_column")
+_CATEGORIES = {c.__name__: c for c in (FewerStagesWarning, SingleCtaWarning)}      # of targets' warnings
 _PLACE = frozenset(("file", *_LINES, *_COLUMNS))
 
 
@@ -53,6 +55,7 @@ class Build:
         self._check = check
         self._inspection = inspection
         self._lowering = 0      # microseconds that `lowered` took
+        self._warned = False    # whether the frontend's warnings were given
 
     @computed
     def parts(self) -> list[Part]:
@@ -74,7 +77,7 @@ class Build:
             self.target.prepare()      # starts while the compiler is loaded and the frontend works
             from tilewright.lowering import lower
             self.target.import_compiler()
-        clock = Clock()
+        clock, self._warned = Clock(), True
         made = lower(self.fn, self.signature, self.options, check=self._check if self._check > 1 else 0)
         self._lowering = clock.mark()
         return made
@@ -97,6 +100,7 @@ class Build:
         listener = HOOKS.get("compilation_listener")
         if fields is not None:
             code = decode_code(fields, self.guards.functions)
+            self._warn_again(code.metadata["warnings"])
             if listener is not None:
                 tell(listener, self.fn, self.signature, self.options, code, CompileTimes(0, [], 0), True)
             return code
@@ -117,6 +121,16 @@ class Build:
             times = CompileTimes(self._lowering, spent, clock.mark())
             tell(listener, self.fn, self.signature, self.options, code, times, False)
         return code
+
+    def _warn_again(self, given: Sequence[Mapping[str, Any]]) -> None:
+        """Give the warnings of a compilation that another process did: once, as a compilation here would."""
+        for warning in given:
+            place = recorded_location(warning.get("place"))
+            if place is None:
+                warnings.warn(warning["message"], _CATEGORIES[warning["category"]], stacklevel=2)
+            elif not self._warned:
+                warnings.warn_explicit(warning["message"], UserWarning, place.file, place.line)
+        self._warned = True
 
     def _stored(self, parts: Sequence[Part]) -> Mapping[str, bytes] | None:
         if not parts or not self._reads:

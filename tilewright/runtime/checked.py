@@ -77,7 +77,7 @@ def launch(kernel: JITFunction, grid: Grid, values: Sequence[Any], given: Mappin
     numbers = [number(slot, v.type) for slot, v in zip(split.slots, program.module.entry.params, strict=True)]
     objects = [thing for atom, value in zip(split.atoms, values, strict=True) for thing in tensors_in(atom, value)]
     views = [view(p, names[slot], thing) for (slot, p), thing in zip(split.pointers, objects, strict=True)]
-    sanitizer.run(program, grid, numbers, views, unwritten, keep=values)
+    sanitizer.run(program, grid, numbers, views, unwritten, keep=values, timeout_s=kernel.settings()["timeout"])
 
 
 def tensors_in(atom: Atom, value: Any) -> Iterator[Any]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
 
@@ -108,6 +108,7 @@ class Hooks:
         self._chains = {name: HookChain(self._changed, reversed=name in ("launch_exit_hook", "kernel_load_end_hook"))
                         for name in CHAINS}
         self._singles: dict[str, Hook | None] = dict.fromkeys(SINGLES)
+        self._judge: Hook | None = None
 
     def get(self, name: str) -> Any:
         """The chain, or the function or None, of that name."""
@@ -145,7 +146,18 @@ class Hooks:
     @property
     def wants_python(self) -> bool:
         """Whether launches are not to be native ones."""
-        return self.watches_launches or self._singles["add_stages_inspection_hook"] is not None
+        return (self.watches_launches or self._judge is not None
+                or self._singles["add_stages_inspection_hook"] is not None)
+
+    def judge_arguments(self, judge: Hook | None) -> None:
+        """Call `judge(kernel's name, names, values)` before every launch from now on; None ends it.  It may raise."""
+        self._judge = judge
+        self._changed()
+
+    def before_launching(self, kernel: str, names: Sequence[str], values: Sequence[Any]) -> None:
+        """Let the arguments of a launch be judged, if somebody does."""
+        if self._judge is not None:
+            self._judge(kernel, names, values)
 
     def watch(self, native: Pausable) -> None:
         """Let `native` launch only while no launch hook is set."""

@@ -149,6 +149,7 @@ class JITFunction(CompilingFunction, KernelInterface):
     def launch_call(self, call: Call, grid: Any, native_key: int) -> CompiledKernel | None:
         """Launch in Python; see `launch_slowly`."""
         _, args, kwargs, values, given, _, _ = call
+        HOOKS.before_launching(self.__name__, self.arg_names, values)
         split = self.specializer.split(values)
         bound = dict(zip(self.arg_names, values, strict=True)) if callable(grid) else None
         sizes = normalise(self.__name__, grid, bound, is_answer=native_key == ANSWERED)
@@ -286,7 +287,8 @@ class JITFunction(CompilingFunction, KernelInterface):
         signature = self.specializer.signature(split.atoms, values, False, False)
         names = self.slot_names(split)
         extents = [p.extent(names[slot]) for slot, p in split.pointers]
-        self._eager.run(signature, self.options(given), grid, split.slots, extents, wide=is_wide(split.pointers))
+        self._eager.run(signature, self.options(given), grid, split.slots, extents, wide=is_wide(split.pointers),
+                        timeout_s=self.settings()["timeout"])
 
     @computed
     def _eager(self) -> EagerProgram:

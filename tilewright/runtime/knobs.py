@@ -10,9 +10,13 @@ Tests: tests/runtime/test_knobs.py.
 
 from __future__ import annotations
 
+import difflib
+import functools
+import math
 import os
 import sys
 import types
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -20,6 +24,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from tilewright.diagnostics import is_own
 from tilewright.runtime.absent_knobs import ABSENT, AbsentKnobError
 from tilewright.runtime.hooks import CHAINS, HOOKS, SINGLES
 
@@ -73,7 +78,8 @@ TABLE: Mapping[str, Knob] = MappingProxyType({k.name: k for k in (
     Knob("cpu", ("TILEWRIGHT_CPU",), str, "", True,
          "Instructions that compiled code may use: x86-64, x86-64-v2, avx2, avx512, or empty for all of this machine."),
     Knob("timeout", ("TILEWRIGHT_TIMEOUT",), float, 0.0, False,
-         "Seconds after which a launch on the CPU is ended with an error; 0 is no limit."),
+         "Seconds after which a launch on the CPU, compiled, step by step or checked, is ended with an error that "
+         "names the loop; 0 is no limit."),
     Knob("catch_faults", ("TILEWRIGHT_CATCH_FAULTS",), bool, True, False,
          "Turn a memory fault (SIGSEGV, SIGBUS) in a compiled kernel into a `MemoryFaultError`: on x86-64 Linux a "
          "handler of these signals is installed above those that are there."),
@@ -124,6 +130,8 @@ TABLE: Mapping[str, Knob] = MappingProxyType({k.name: k for k in (
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _overrides: ContextVar[Mapping[str, Any]] = ContextVar("tilewright_knobs", default=_NOTHING)
 _TRUE = frozenset({"1", "true", "on", "yes", "y"})
+_NUMBERS: Mapping[type, str] = MappingProxyType({int: "a whole number", float: "a number"})
+_OURS, _TESTS = "TILEWRIGHT_", "TILEWRIGHT_TEST_"       # beginnings of variables, ours and those of our tests
 _FALSE = frozenset({"0", "false", "off", "no", "n", ""})
 
 
@@ -134,17 +142,35 @@ def parse(knob: Knob, text: str, variable: str) -> Any:
         if word.lower() in _TRUE | _FALSE:
             return word.lower() in _TRUE
         raise ValueError(f"{variable}={text!r}: expected one of 1, true, on, yes or 0, false, off, no")
-    if knob.kind is int:
+    if knob.kind in _NUMBERS:
         try:
-            return int(word)
+            value = knob.kind(word)
         except ValueError:
-            raise ValueError(f"{variable}={text!r}: expected a whole number") from None
-    if knob.kind is float:
-        try:
-            return float(word)
-        except ValueError:
-            raise ValueError(f"{variable}={text!r}: expected a number") from None
+            value = None
+        if value is None or not 0 <= value < math.inf:
+            raise ValueError(f"{variable}={text!r}: expected {_NUMBERS[knob.kind]}, 0 or more")
+        return value
     return word
+
+
+@functools.cache
+def tell_of_unknown_variables() -> None:
+    """Warn, once a process, of variables that look like ours and set nothing."""
+    known = {variable for knob in TABLE.values() for variable in knob.variables}
+    for variable in sorted(os.environ):
+        if variable.startswith(_OURS) and not variable.startswith(_TESTS) and variable not in known:
+            near = difflib.get_close_matches(variable, known, 1, 0.8)
+            hint = f"did you mean {near[0]}?" if near else "`tilewright knobs` lists what there is"
+            warnings.warn(f"the environment has {variable}, which sets nothing; {hint}", RuntimeWarning,
+                          stacklevel=_level_of_program())
+
+
+def _level_of_program() -> int:
+    """The `stacklevel`, for the function that asks, of the program's line that came here."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and is_own(frame):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def from_environment(name: str) -> Any:
@@ -165,6 +191,7 @@ def read(name: str) -> Any:
 
 def snapshot() -> Mapping[str, Any]:
     """All knobs by environment and default (a decorated kernel keeps this)."""
+    tell_of_unknown_variables()
     return MappingProxyType({name: from_environment(name) for name in TABLE})
 
 
@@ -213,6 +240,8 @@ def _check(name: str, value: Any) -> None:
     allowed = int | float if kind is float else kind
     if not isinstance(value, allowed) or (kind is not bool and isinstance(value, bool)):
         raise TypeError(f"knob {name} takes {kind.__name__}, not {type(value).__name__}")
+    if kind in _NUMBERS and not 0 <= value < math.inf:
+        raise ValueError(f"knob {name} takes {_NUMBERS[kind]}, 0 or more, not {value}")
 
 
 # The hooks of each group, and what `runtime.hooks` calls them.

@@ -86,7 +86,7 @@ def device_of(kernel: str, names: Sequence[str], pointers: Pointers) -> str:
     if devices.pop(MOCK, None) is not None and not devices:
         return driver.device_name()
     if len(devices) > 1:
-        _refuse_mixed(kernel, devices)
+        refuse_mixed(kernel, devices)
     for device, name in devices.items():
         if device != CPU and not device.startswith(CUDA):
             raise ValueError(f"{kernel}: parameter {name!r} is on {device}, and kernels run on CPUs and on NVIDIA "
@@ -109,7 +109,8 @@ def check_on_gpu(kernel: str, names: Sequence[str], pointers: Pointers) -> None:
                          "x.cuda()")
 
 
-def _refuse_mixed(kernel: str, devices: Mapping[str, str]) -> NoReturn:
+def refuse_mixed(kernel: str, devices: Mapping[str, str]) -> NoReturn:
+    """The error for tensors on several `devices`, each with the name of a parameter."""
     where = ", ".join(f"{name!r} is on {device}" for device, name in devices.items())
     raise ValueError(f"{kernel}: the tensors of a launch are all on one device; {where}; "
                      "move them with .to(device)")

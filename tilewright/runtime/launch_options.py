@@ -8,7 +8,7 @@ Tests: tests/runtime/test_launch_options.py.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tilewright.language.options import Options
@@ -22,14 +22,33 @@ _GPU_ONLY: Mapping[str, tuple[type, ...]] = {
 NAMES = frozenset({"check", "num_warps", "num_stages", "num_ctas", "maxnreg", "debug", "sanitize_overflow",
                    "enable_fp_fusion", "default_dot_input_precision", *_GPU_ONLY})
 
+# Further ones of triton's targets (`CUDAOptions`, `HIPOptions` of 3.6, and what torch adds): `compile` takes them as
+# options for another target.
+_OF_OTHERS = frozenset({
+    "allow_flush_denorm", "allowed_dot_input_precisions", "backend_name", "deprecated_fp8_dot_operand_dtypes",
+    "enable_reflect_ftz", "instrumentation_mode", "ir_override", "kpack", "matrix_instr_nonkdim", "ptx_options",
+    "schedule_hint", "supported_fp8_dtypes", "waves_per_eu", "num_consumer_groups", "num_buffers_warp_spec"})
+
 
 def unknown_keyword(kernel: str, name: str, parameters: Iterable[str]) -> KeyError:
     """The error for a keyword that is neither a parameter nor an option, with the names that look like it."""
-    known = [*parameters, *sorted(NAMES)]
-    near = difflib.get_close_matches(name, known, 3, 0.6)
-    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"parameters and options: {', '.join(known)}"
+    hint = _names_like(name, [*parameters, *sorted(NAMES)], "parameters and options")
     return UnknownKeywordError(f"Keyword argument {name} was specified but unrecognised (in a launch of {kernel}); "
                                f"{hint}")
+
+
+def check_names(kernel: str, given: Iterable[str]) -> None:
+    """KeyError for an option of `compile` that neither Tilewright nor triton, for any of its targets, has."""
+    for name in given:
+        if name not in NAMES and name not in _OF_OTHERS:
+            hint = _names_like(name, sorted(NAMES), "options")
+            raise UnknownKeywordError(f"option {name} was specified but unrecognised (in `options` of compile, for "
+                                      f"{kernel}); {hint}")
+
+
+def _names_like(name: str, known: Sequence[str], what: str) -> str:
+    near = difflib.get_close_matches(name, known, 3, 0.6)
+    return f"did you mean {' or '.join(map(repr, near))}?" if near else f"{what}: {', '.join(known)}"
 
 
 def is_checked(given: Mapping[str, Any], setting: bool) -> bool:

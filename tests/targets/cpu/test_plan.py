@@ -1,7 +1,12 @@
 """Which tiles are kept in scratch, and which roots need a tile."""
 
+import pytest
+
 from tests.targets.cpu.harness import F32, I32, generated, kernel, ptr
+from tilewright.ir.ops import TABLE
 from tilewright.targets.cpu.plan import Plan, is_virtual, unrolling
+
+FUNCTIONS = [name for name, row in TABLE.items() if row.bound.ulp and row.source in ("C11 7.12", "PTX ISA rsqrt")]
 
 
 def planned(body):
@@ -24,6 +29,16 @@ def test_a_dear_tile_that_two_roots_need_is_kept_and_a_load_is_not():
     assert plan.kept == {exp.result}
     assert {r.name for r in plan.roots(exp.result)} == {"reduce", "store"}
     assert {r.name for r in plan.roots(load.result)} == {"reduce"}      # max, and the sum that computes exp
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_elementary_functions_that_two_roots_need_are_kept(name):
+    def body(b, x, o, n):
+        v = b.load(b.at(x, b.iota(64)))
+        e = b.op(name, *[v] * len(TABLE[name].operands))
+        b.store(b.at(o, b.iota(64)), b.op("div_rn", e, b.like(b.sum(e, 0), e)))
+    plan, ops = planned(body)
+    assert (ops_named(ops, name)[0].result in plan.kept) == (name != "rsqrt")
 
 
 def test_what_is_known_to_be_zero():

@@ -3,12 +3,15 @@
 import os
 import re
 import stat
+import subprocess
+import sys
 import time
 from dataclasses import replace
 
 import pytest
 
 from tilewright.diagnostics import CompilationError
+from tilewright.targets.llvm import cubin
 from tilewright.targets.llvm.client import CompileChildren
 from tilewright.targets.llvm.cubin import AssemblerError, assemble
 from tilewright.targets.llvm.inprocess import InProcess
@@ -27,6 +30,11 @@ KERNEL = """define ptx_kernel void @k(ptr addrspace(1) %p) "nvvm.reqntid"="128" 
 declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
 """
 BAD_ASSEMBLY = KERNEL.replace("  ret void", '  call void asm sideeffect "nonsense.u32 1;", ""()\n  ret void')
+PTX = b""".version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry k() { ret; }
+"""
 needs_ptxas = pytest.mark.skipif(find_tool("ptxas") is None, reason="no ptxas on this machine")
 needs_library = pytest.mark.skipif(find_library() is None, reason="no nvJitLink on this machine")
 PTXAS = Assembler(ptxas=find_tool("ptxas") or "")
@@ -95,6 +103,43 @@ def test_both_make_the_same_code():
         text = disassemble(InProcess().products(request_for(KERNEL, assembler), "k")[1])
         listings.append(re.findall(r"/\*[0-9a-f]{4,}\*/\s+(.*?;)", text))
     assert listings[0] == listings[1] and any("STG.E" in line for line in listings[0])
+
+
+@needs_library
+@pytest.mark.skipif(sys.platform != "linux", reason="the loader of glibc says what it looks for")
+def test_the_library_does_not_look_for_the_driver():
+    """It would for a cache of its own."""
+    program = f"from {assemble.__module__} import assemble, Assembler; assemble({PTX!r}, 'sm_90a', {LIBRARY!r})"
+    made = subprocess.run([sys.executable, "-c", program], env={**os.environ, "LD_DEBUG": "libs"}, text=True,
+                          capture_output=True, check=True)
+    assert "libnvJitLink" in made.stderr and "libcuda" not in made.stderr
+
+
+def test_an_older_library_that_knows_no_option_for_the_cache(monkeypatch):
+    class Older:
+        """Refuses what it does not know, and makes a handle, as nvJitLink does."""
+
+        asked, handles = [], set()
+
+        def nvJitLinkCreate(self, handle, count, options):      # noqa: N802
+            self.asked.append(list(options))
+            handle._obj.value = len(self.asked)
+            self.handles.add(handle._obj.value)
+            return int(b"-no-cache" in self.asked[-1])
+
+        def nvJitLinkDestroy(self, handle):     # noqa: N802
+            self.handles.remove(handle._obj.value)
+            handle._obj.value = None
+            return 0
+
+        def __getattr__(self, name):
+            return lambda *arguments: 0
+
+    older = Older()
+    monkeypatch.setattr(cubin, "_load", lambda path: older)
+    made = assemble(PTX, "sm_90a", Assembler(library="older"))
+    assert made.tool.startswith("nvJitLink") and len(older.asked) == 2 and not older.handles
+    assert older.asked[0] == [*older.asked[1], b"-no-cache"] and b"-arch=sm_90a" in older.asked[1]
 
 
 @needs_ptxas

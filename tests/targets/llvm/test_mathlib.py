@@ -15,8 +15,8 @@ from tilewright.ir.ops import TABLE
 from tilewright.targets.llvm import mathlib
 from tilewright.targets.llvm.isa import Isa
 from tilewright.targets.llvm.mathlib import truncate
-from tilewright.targets.llvm.text import ModuleWriter
-from tilewright.targets.llvm.types import DOUBLE, FLOAT, Type
+from tilewright.targets.llvm.text import FunctionWriter, ModuleWriter
+from tilewright.targets.llvm.types import DOUBLE, FLOAT, Type, constant
 
 machines = pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
 NAMES = sorted(mathlib.FUNCTIONS)
@@ -208,6 +208,45 @@ def test_functions_of_two(machine, name, dtype):
     assert np.array_equal(scalar, got[:999], equal_nan=True)
     compiled = compile_map(lambda f, a, b: mathlib.emit(f, name, a, b), [t, t], t, machine, 8)
     assert [c for c in library_calls(compiled) if "tilewright" not in c] == []
+
+
+@pytest.mark.parametrize("off", [1, -1])
+@pytest.mark.parametrize("name", ["pow", "tan", "atan", "asinh", "atanh", "acosh", "log1p", "tanh"])
+def test_reciprocals_may_be_a_unit_off(name, off, monkeypatch):
+    """As a GPU's are (rcp.approx.ftz), which makes zero of what is denormal."""
+    if not MACHINES["host"].isa.fma:
+        pytest.skip("the quotient below needs FMA")
+
+    def flushed(f, x):
+        tiny = f.fcmp("olt", f.unary_intrinsic("fabs", x), constant(x.type, 2.0**-126))
+        return f.select(tiny, f.binary_intrinsic("copysign", constant(x.type, 0.0), x), x)
+
+    def reciprocal(f, a):
+        inverse = flushed(f, f.op("fdiv", constant(a.type, 1.0), flushed(f, a)))
+        size, bits = f.unary_intrinsic("fabs", inverse), f.bitcast(inverse, a.type.as_int)
+        moved = f.bitcast(f.op("add", bits, constant(bits.type, off)), a.type)
+        usual = f.op("and", f.fcmp("olt", size, constant(a.type, math.inf)), f.fcmp("ogt", size, constant(a.type, 0)))
+        return f.select(usual, moved, inverse)
+
+    def quotient(f, a, b):
+        inverse = f.reciprocal(b)
+        rough = f.op("fmul", a, inverse)
+        return f.fma(f.fma(f.fneg(rough), b, a), inverse, rough)
+
+    monkeypatch.setattr(FunctionWriter, "reciprocal", reciprocal)
+    monkeypatch.setattr(FunctionWriter, "quotient", quotient)
+    if name == "pow":
+        given = grid_of_pairs(np.float32, 12)
+    else:
+        rng = np.random.default_rng(13)
+        bits = np.arange(0, 1 << 32, 16381, dtype=np.uint64).astype(np.uint32).view(np.float32)
+        given = [np.concatenate([bits, *(rng.uniform(-top, top, 100000).astype(np.float32) for top in (1, 8))])]
+    got = run_map(lambda f, *v: mathlib.emit(f, name, *v), given, [FLOAT] * len(given), FLOAT, np.float32,
+                  MACHINES["host"], 16)
+    with np.errstate(all="ignore"):
+        wide = [x.astype(np.float64) for x in given]
+        want = np.power(*wide) if name == "pow" else exact(name, *wide)
+    check(name, np.stack(given, 1), got, want, np.float32)
 
 
 @pytest.mark.parametrize("name", [*mathlib.FUNCTIONS, *mathlib.BINARY])

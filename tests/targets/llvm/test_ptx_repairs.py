@@ -26,6 +26,13 @@ def test_high_halves_that_are_chosen() -> None:
     assert made[1:] == text.splitlines()[1:]
 
 
+def test_high_halves_of_what_was_widened() -> None:
+    text = ("\tcvt.u32.u16 \t%r1, %rs1;\n\tmov.b32 \t{_, %rs2}, %r1;\n\tmov.b32 \t{_, %rs3}, %r2;\n")
+    made = repaired(text).splitlines()
+    assert made[1] == "\t{ .reg .b32 high; shr.u32 high, %r1, 16; cvt.u16.u32 %rs2, high; }"
+    assert made[::2] == text.splitlines()[::2]
+
+
 def test_high_words() -> None:
     text = "\tmov.b64 \t{_, %r1}, %rd1;\n\tmov.b64 \t{%r2, %r3}, %rd1;\n\tmov.b64 \t%rd2, {%r2, %r3};\n"
     made = repaired(text).splitlines()

@@ -53,4 +53,4 @@ def test_command_line(tmp_path, text, status, said):
 
 def test_usage(capsys):
     assert server.main([]) == 2
-    assert "FILE.ll" in capsys.readouterr().err
+    assert "FILE" in capsys.readouterr().err

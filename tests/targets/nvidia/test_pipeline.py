@@ -385,3 +385,27 @@ def test_fragments_are_loaded_where_they_are_needed(way, side, warps):
             want = want + max(0, most - n) * product
             want = product + want * 2 if n & 1 or way.startswith("a loop") else want
     np.testing.assert_array_equal(c, want)
+
+
+@triton.jit
+def long_steps(a_ptr, b_ptr, c_ptr, start, end, SIDE: tl.constexpr, STEP: tl.constexpr):
+    i = tl.arange(0, SIDE)
+    a, b = a_ptr + i[:, None] * SIDE + i[None, :], b_ptr + i[:, None] * SIDE + i[None, :]
+    total = tl.zeros((SIDE, SIDE), tl.float32)
+    for _ in range(start, end, STEP):
+        total = tl.dot(tl.load(a), tl.load(b), total)
+        a += SIDE * SIDE
+        b += SIDE * SIDE
+    tl.store(c_ptr + i[:, None] * SIDE + i[None, :], total)
+
+
+@pytest.mark.parametrize("start, end, step, count", [(0, 5, 1 << 30, 1), (-(1 << 31), (1 << 31) - 1, 1 << 30, 4),
+                                                     (-(1 << 31), (1 << 31) - 1, 1 << 28, 16),
+                                                     ((1 << 31) - 9, (1 << 31) - 1, 4, 2)])
+def test_steps_by_which_indices_wrap(start, end, step, count):
+    """No block is copied that no iteration reads: behind the last one there is nothing."""
+    side = 32
+    a, b = (np.random.default_rng(n).integers(-3, 4, (count, side, side)).astype(np.float16) for n in range(2))
+    c = np.zeros((side, side), np.float32)
+    ptx_machine.run(long_steps, (1,), (a, b, c, start, end), {"SIDE": side, "STEP": step, "num_stages": 8})
+    np.testing.assert_array_equal(c, (a.astype(np.float32) @ b.astype(np.float32)).sum(0))

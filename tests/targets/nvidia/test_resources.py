@@ -14,10 +14,13 @@ from tests.targets.nvidia.test_pipeline import matmul
 from tilewright.diagnostics import CompilationError, FewerStagesWarning, OutOfResources, SingleCtaWarning
 from tilewright.ir.walk import ops_in
 from tilewright.language.options import Options
-from tilewright.targets.nvidia import NvidiaTarget
+from tilewright.targets.nvidia import NvidiaTarget, resources
+from tilewright.targets.nvidia import generate as generate_module
 from tilewright.targets.nvidia.assemble import find_assembler
 from tilewright.targets.nvidia.capability import capability
-from tilewright.targets.nvidia.resources import _tell_of_one_cta, buffer_bytes_of, stages_that_fit
+from tilewright.targets.nvidia.passes.staging import buffer_bytes_of
+from tilewright.targets.nvidia.pressure import registers_held
+from tilewright.targets.nvidia.resources import _tell_of_one_cta, stages_that_fit
 
 TARGET = NvidiaTarget(90, assemble=False)
 needs_assembler = pytest.mark.skipif(find_assembler() is None, reason="no ptxas or nvJitLink on this machine")
@@ -169,3 +172,72 @@ def test_stages_of_a_loop_count():
     with pytest.warns(FewerStagesWarning, match="num_stages=8.*num_stages=3"):
         staged = TARGET.laid_out(tile_ir(total, a, b, out, 256, N=128), Options(num_stages=1))
     assert {op.attrs["count"] for op in ops_in(staged.entry.body) if op.name == "shared_alloc"} == {3}
+
+
+@triton.jit
+def product_of_one(x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    a = tl.load(x + i[:, None] * N + i[None, :])
+    tl.store(out + i[:, None] * N + i[None, :], tl.dot(a, a.T))
+
+
+@triton.jit
+def softmax(x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    e = tl.exp(tl.load(x + i))
+    tl.store(out + i, e / tl.sum(e, 0))
+
+
+@triton.jit
+def copied(x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out + i, tl.load(x + i) + 1)
+
+
+F16, F32 = np.zeros(1, np.float16), np.zeros(1, np.float32)
+
+
+@pytest.mark.parametrize("capability", [80, 90, "90a"])
+@pytest.mark.parametrize("kernel, x, size, warps", [(product_of_one, F16, 512, 4), (softmax, F32, 1 << 17, 1)])
+def test_tiles_of_many_times_the_registers(monkeypatch, capability, kernel, x, size, warps):
+    """Nothing is generated, let alone assembled."""
+    monkeypatch.setattr(generate_module, "generate", None)
+    module = tile_ir(kernel, x, F32.copy(), N=size)
+    text = (f"registers, Required: [0-9]+, Hardware limit: 255. {kernel.__name__} holds tiles of .*more warps "
+            f".num_warps={warps} now., take fewer")
+    with pytest.raises(OutOfResources, match=text) as caught:
+        NvidiaTarget(capability).compile(module, Options(num_warps=warps))
+    assert caught.value.required > 8 * caught.value.limit == 8 * 255
+
+
+def test_what_is_made_piece_by_piece_takes_no_registers():
+    """8192 elements a thread; the largest tile that triton has."""
+    assert "st.global" in TARGET.compile(tile_ir(copied, F32, F32.copy(), N=1 << 20), Options()).texts["ptx"]
+
+
+def test_registers_that_are_held():
+    def held(kernel, x, size, warps):
+        return registers_held(TARGET.laid_out(tile_ir(kernel, x, F32.copy(), N=size), Options(num_warps=warps)))
+
+    assert held(softmax, F32, 1 << 12, 4) == 32 and held(softmax, F32, 1 << 12, 1) == 128
+    assert held(copied, F32, 1 << 12, 1) == 0
+    assert held(product_of_one, F16, 128, 4) == 192         # the sums, and both operands, two to a register
+
+
+def test_text_that_no_assembler_is_given(monkeypatch):
+    @triton.jit
+    def unrolled(x, out, N: tl.constexpr):
+        i = tl.arange(0, 32)
+        total = tl.load(x + i)
+        for k in tl.static_range(N):
+            total += tl.load(x + i + 33 * k)
+        tl.store(out + i, total)
+
+    module = tile_ir(unrolled, F32, F32.copy(), N=200)
+    lines = TARGET.compile(module, Options()).texts["llir"].count("\n")
+    monkeypatch.setattr(resources, "MOST_LINES", lines)
+    TARGET.compile(module, Options())
+    monkeypatch.setattr(resources, "MOST_LINES", lines - 1)
+    with pytest.raises(OutOfResources, match=f"instructions, Required: {lines}, Hardware limit: {lines - 1}. unrolled "
+                                             "comes to so many.*range instead of tl.static_range"):
+        TARGET.compile(module, Options())

@@ -162,5 +162,6 @@ TABLE.add(OpRow("warpgroup_dot", (Operand("a", "[M, K]"), Operand("b", "[K, N]")
                 on_a_gpu, "begin a @ b + acc: the result may go to a `warpgroup_wait` only", "PTX ISA wgmma.mma_async",
                 attributes=(Attribute("precision", Precision, Precision.IEEE, required=False),), stages=ON_A_GPU))
 TABLE.add(OpRow("warpgroup_wait", (Operand("sums"),), _infer_wait, on_a_gpu,
-                "wait until at most `pending` products of this warpgroup are under way; the sums, which are done then",
-                "PTX ISA wgmma.wait_group", attributes=(Attribute("pending", int),), stages=ON_A_GPU))
+                "wait until at most `pending` products of this warpgroup are under way; the sums, which are `done` "
+                "then or still under way", "PTX ISA wgmma.wait_group",
+                attributes=(Attribute("pending", int), Attribute("done", bool, True, required=False)), stages=ON_A_GPU))

@@ -20,6 +20,7 @@ from tilewright.ir.types import Scalar, Tile, element_of, shape_of
 from tilewright.ir.walk import is_isolated
 from tilewright.targets.cpu.evaluate import VIRTUAL_SHAPES
 from tilewright.targets.cpu.nest import WORTH_TURNING, vector_axis
+from tilewright.targets.llvm import mathlib
 
 _DEAR = 8            # cost from which a tile is kept rather than computed twice
 _LOAD = 2            # cost of a load; what a loop would repeat is kept from here on
@@ -27,6 +28,9 @@ _GATHER = 10
 _CHAIN = 40          # longest chain of virtual ops; bounds the depth of recursion in the evaluator
 _COSTS = {**dict.fromkeys(("exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", "rem_f"), 12),
           **dict.fromkeys(("div_s", "div_u", "rem_s", "rem_u", "div_f", "div_rn", "sqrt", "sqrt_rn", "rsqrt"), 5)}
+# Dear as well; but of the others four vectors at once are faster than two (expm1 1.4 times, atan and log10 1.2; Zen 3,
+# 2026-12-01), so that `unrolling` does not count them.
+_FUNCTIONS = frozenset({*mathlib.FUNCTIONS, *mathlib.BINARY}) - {"floor", "ceil"}
 _MOST = 1 << 20
 # Loop nests from which each becomes a function of its own: LLVM takes more than linear time for a function (a kernel of
 # 100 unrolled stores 2.8 s, of 200 9.2 s), and a call takes nanoseconds.
@@ -117,7 +121,7 @@ class Plan:
         if not is_virtual(op):
             return
         parts = [self._cost.get(v, 1 if isinstance(v.type, Tile) else 0) for v in op.operands]
-        own = _COSTS.get(op.name, 1)
+        own = _COSTS.get(op.name, _DEAR if op.name in _FUNCTIONS else 1)
         if op.name == "load":
             own = _LOAD if parts[0] == 0 else _GATHER
             axis = self._other_axis(op.operands[0])

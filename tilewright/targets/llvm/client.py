@@ -20,7 +20,7 @@ from pathlib import Path
 from tilewright.diagnostics import CompilationError, InternalError
 from tilewright.targets.llvm.child import Child, ChildDiedError, ChildTimeoutError
 from tilewright.targets.llvm.machine import CUBIN, FROM_PTX, Compiler, Machine, Meanwhile, Request, refused_by_assembler
-from tilewright.targets.llvm.requests import DONE, HOST, NOT_ASSEMBLED, REFUSED, pack, reproducer
+from tilewright.targets.llvm.requests import DONE, HOST, NOT_ASSEMBLED, REFUSED, pack, reproducer, suffix_of
 
 DEFAULT_TIMEOUT_S = 300.0
 
@@ -123,7 +123,7 @@ class CompileChildren(Compiler):
         prefix = re.sub(r"\W", "_", name) + "-"
         for folder in (self._reproducers, None):
             try:
-                descriptor, path = tempfile.mkstemp(".ll", prefix, folder)
+                descriptor, path = tempfile.mkstemp(suffix_of(request), prefix, folder)
                 with open(descriptor, "w", encoding="utf-8") as file:
                     file.write(reproducer(request))
             except OSError:

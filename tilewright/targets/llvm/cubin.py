@@ -3,6 +3,8 @@
 nvJitLink is the quicker one, since its library stays loaded.  It assembles for linking, though, where `setmaxnreg` is
 ignored (advisory C7504), so PTX with that goes to ptxas (experiment of 2026-11-29 on an H200: attention 1.8 times
 slower).  An nvJitLink that does not know the architecture or cannot be loaded is as good as none.
+Its own cache stays off: what is made here is kept by who asks, and to use the cache it loads and initialises the
+driver, which no compile child needs (option `-no-cache`; 13.0 and 12.9 have it).
 The compile child runs this (`server`), so that a death of the library is an error of one compilation.
 Before: PTX.  After: `Cubin`; its log is that of `ptxas -v`.  Tests: tests/targets/llvm/test_cubin.py.
 """
@@ -21,6 +23,7 @@ from tilewright.locks import NO_FORK
 from tilewright.targets.llvm.machine import Assembler
 
 _PTX = 2                # nvJitLinkInputType, nvJitLink.h
+_NO_CACHE = b"-no-cache"
 _ONLY_PTXAS = b"setmaxnreg"
 
 
@@ -80,8 +83,14 @@ class _Link:
         self._library = library
         self._handle = ctypes.c_void_p()
         given = [f"-arch={cpu}".encode(), b"-O3", b"-Xptxas=-v", *(o.encode() for o in options)]
-        listed = (ctypes.c_char_p * len(given))(*given)
-        self._knows = not library.nvJitLinkCreate(ctypes.byref(self._handle), ctypes.c_uint32(len(given)), listed)
+        self._knows = self._created([*given, _NO_CACHE]) or self._created(given)
+
+    def _created(self, options: Sequence[bytes]) -> bool:
+        listed = (ctypes.c_char_p * len(options))(*options)
+        refused = self._library.nvJitLinkCreate(ctypes.byref(self._handle), ctypes.c_uint32(len(options)), listed)
+        if refused and self._handle:        # which it makes all the same
+            self._library.nvJitLinkDestroy(ctypes.byref(self._handle))
+        return not refused
 
     def cubin(self, ptx: bytes) -> Cubin | None:
         """The cubin; None if this version does not know the architecture or an option."""

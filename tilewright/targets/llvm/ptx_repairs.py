@@ -5,7 +5,9 @@ ptxas and nvJitLink of CUDA 13.0 take `neg.s16` and `abs.s16` for operations tha
 not (SASS of both, and three of 2,000 random kernels on an H200, 2026-11-30).  In 32 bits, cut to 16, all are right.
 ptxas and nvJitLink of CUDA 13.0 also lose the place of a high half that `mov.b32 {_, %h}, %r` takes out of a register
 and `selp.b16` chooses: the low half is chosen (one of 2,000 random kernels, same day; its SASS selects the register
-itself).  A shift takes the half out in two instructions, so only halves that are chosen are taken out that way.
+itself), and where `cvt.u32.u16` made the register: the number that was widened comes back, not zero (SASS of two lines
+of PTX, for 8.0 to 12.0, 2026-12-01).  A shift takes the half out in two instructions, so only such halves are taken out
+that way.
 ptxas 13.0 does the same to the high word that `mov.b64 {_, %r}, %rd` takes out of a product in a loop: where it moves
 what does not change out of the loop, it multiplies by the factor that is left as if the low word were meant
 (`umulhi(pid, x) * 3`; one of 600 random kernels on an H200, 2026-12-01).  With a shift its code is right, and as long.
@@ -28,7 +30,7 @@ _SHIFTED = r"{ .reg .b64 high; shr.u64 high, \2, 32; cvt.u32.u64 \1, high; }"
 
 _HIGH_HALF = re.compile(r"\bmov\.b32\s+\{_, (%\w+)\}, (%\w+);")
 _CHOSEN = re.compile(r"\bselp\.b16\s+%\w+, (%\w+), (%\w+),")
-
+_WIDENED = re.compile(r"\bcvt\.u32\.u16\s+(%\w+),")
 
 _NEGATED = re.compile(r"(@!?%\w+\s+)?\b(?:neg\.s32\s+(%\w+), (%\w+)|sub\.[su]32\s+(%\w+), 0, (%\w+)"
                       r"|mul\.lo\.[su]32\s+(%\w+), (%\w+), -1);")
@@ -51,13 +53,14 @@ def repaired(ptx: str) -> str:
     if "{_, " not in ptx:
         return ptx
     ptx = _HIGH_WORD.sub(_SHIFTED, ptx)
-    if "selp.b16" not in ptx:
+    chosen = {register for pair in _CHOSEN.findall(ptx) for register in pair} if "selp.b16" in ptx else set()
+    widened = set(_WIDENED.findall(ptx)) if "cvt.u32.u16" in ptx else set()
+    if not chosen and not widened:
         return ptx
-    chosen = {register for pair in _CHOSEN.findall(ptx) for register in pair}
 
     def taken_out(found: re.Match[str]) -> str:
         half, word = found.groups()
-        if half not in chosen:
+        if half not in chosen and word not in widened:
             return found[0]
         return f"{{ .reg .b32 high; shr.u32 high, {word}, 16; cvt.u16.u32 {half}, high; }}"
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.targets.llvm.machine import Assembler, Machine, Request
+from tilewright.targets.llvm.machine import FROM_PTX, Assembler, Machine, Request
 
 # first field of a request
 HOST, COMPILE = b"host", b"compile"
 # first field of a reply: done, LLVM refuses the text, the assembler refuses it, a fault of ours
 DONE, REFUSED, NOT_ASSEMBLED, FAULT = b"done", b"refused", b"not assembled", b"fault"
-_HEADER = "; tilewright "      # begins the lines of a reproducer that hold what is not in the text
+# These begin the lines of a reproducer that hold what is not in the text: comments of LLVM text, and of PTX.
+_LLVM_HEADER, _PTX_HEADER = "; tilewright ", "// tilewright "
 
 
 def pack_machine(machine: Machine) -> list[bytes]:
@@ -36,20 +37,27 @@ def unpack(fields: Sequence[bytes]) -> Request:
 
 
 def reproducer(request: Request) -> str:
-    """A text from which `read_reproducer` makes the request again, and which is LLVM text as well."""
+    """A text from which `read_reproducer` makes the request again, and which is LLVM text, or PTX, as well."""
     machine = request.machine
     options = {"triple": machine.triple, "cpu": machine.cpu, "features": machine.features, "llvm": machine.llvm,
                "output": request.output, "codegen_level": request.codegen_level, "optimise": request.optimise,
                "library": request.assembler.library, "ptxas": request.assembler.ptxas,
                "options": " ".join(request.assembler.options)}
-    return "".join(f"{_HEADER}{name}={value}\n" for name, value in options.items()) + request.text
+    header = _PTX_HEADER if request.output == FROM_PTX else _LLVM_HEADER
+    return "".join(f"{header}{name}={value}\n" for name, value in options.items()) + request.text
+
+
+def suffix_of(request: Request) -> str:
+    """What the name of a reproducer's file ends with."""
+    return ".ptx" if request.output == FROM_PTX else ".ll"
 
 
 def read_reproducer(text: str, host: Machine) -> Request:
     """The opposite of `reproducer`; a file without our header lines is a request for `host`."""
-    lines = text.splitlines(keepends=True)
-    options = dict(line.removeprefix(_HEADER).rstrip("\n").split("=", 1) for line in lines if line.startswith(_HEADER))
-    body = "".join(line for line in lines if not line.startswith(_HEADER))
+    lines, headers = text.splitlines(keepends=True), (_LLVM_HEADER, _PTX_HEADER)
+    options = dict(line.partition(" tilewright ")[2].rstrip("\n").split("=", 1) for line in lines
+                   if line.startswith(headers))
+    body = "".join(line for line in lines if not line.startswith(headers))
     if not options:
         return Request(body, host)
     machine = Machine(*(options[name] for name in ("triple", "cpu", "features", "llvm")))

@@ -1,6 +1,6 @@
 """The compile child: LLVM in a process of its own, because LLVM ends its process on some inputs.
 
-    python -m tilewright.targets.llvm.server FILE.ll      compile a saved reproducer here and now
+    python -m tilewright.targets.llvm.server FILE      compile a saved reproducer here and now
 
 `client` starts it in another way, `serve(parent)`, which answers requests on standard input until that is closed or
 the parent is gone.  Requests and replies are frames (`frames`): text and plain options in; a status, and the object,
@@ -103,7 +103,7 @@ def _leave_with(parent: int) -> None:
 def main(arguments: Sequence[str]) -> int:
     """Compile the reproducer that `arguments` name."""
     if len(arguments) != 1:
-        sys.stderr.write("usage: python -m tilewright.targets.llvm.server FILE.ll\n")
+        sys.stderr.write("usage: python -m tilewright.targets.llvm.server FILE\n")
         return 2
     toolchain.tune()
     with open(arguments[0], encoding="utf-8") as file:

@@ -253,12 +253,11 @@ class FunctionWriter:
         return result if trivial else self.note_quiet(result)
 
     def reciprocal(self, a: Value) -> Value:
-        """1 / a of a float within 1 ulp, where a and the result are normal numbers, zeros or infinite; elsewhere the
-        nearest of these will do."""
+        """1 / a of a float within 1 ulp; a denormal a or result may be taken for a zero of its sign."""
         return self.op("fdiv", constant(a.type, 1.0), a)
 
     def quotient(self, a: Value, b: Value) -> Value:
-        """a / b within 2 ulp, where that is no denormal and `reciprocal` takes b."""
+        """a / b of floats, mostly rounded to nearest, where b, 1 / b and a / b are normal; elsewhere anything."""
         return self.op("fdiv", a, b)
 
     def fneg(self, a: Value) -> Value:

@@ -10,7 +10,7 @@ instructions of 1,305, and 8 registers).  Tests: tests/targets/nvidia/.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from tilewright.ir.node import Op, Value
 from tilewright.ir.types import I32, element_of
@@ -39,12 +39,12 @@ def bind_all(kernel: Kernel, values: Sequence[Value], flat: Sequence[LlvmValue])
 
 
 class Packing:
-    """How narrow tiles come to where control flow joins: in the words in which their first elements were loaded, else
-    an element a register."""
+    """How narrow tiles come to where control flow joins: in the words in which their first elements were loaded, or in
+    which a product of warpgroups takes those of these `places`, else an element a register."""
 
-    def __init__(self, kernel: Kernel, inits: Sequence[Value]) -> None:
+    def __init__(self, kernel: Kernel, inits: Sequence[Value], places: Collection[int] = ()) -> None:
         self._kernel = kernel
-        self._words = [_words_of(kernel, v) for v in inits]
+        self._words = [_pairs_of(kernel, v) if k in places else _words_of(kernel, v) for k, v in enumerate(inits)]
 
     def packed(self, values: Sequence[Value]) -> list[LlvmValue]:
         """What comes there, of all values."""
@@ -86,11 +86,17 @@ def _words_of(kernel: Kernel, value: Value) -> list[tuple[int, ...]]:
     return found if whole and len(counts) == 2 else []
 
 
+def _pairs_of(kernel: Kernel, value: Value) -> list[tuple[int, ...]]:
+    """The registers of neighbours in a row."""
+    return [(r, r + 1) for r in range(0, kernel.count(value), 2)]
+
+
 def lower_for(kernel: Kernel, op: Op) -> None:
     """A counted loop."""
     code, (body,) = kernel.code, op.regions
-    packing = Packing(kernel, op.operands[3:])
     index, carried = body.args[0], body.args[1:]
+    left = {inner.operands[0] for inner in ops_in(body) if inner.name == "warpgroup_dot"}
+    packing = Packing(kernel, op.operands[3:], [k for k, value in enumerate(carried) if value in left])
     narrow = index.type == I32
     lower, upper, step = (loop_bound(code, kernel.scalar(v), op.attrs["unsigned"]) for v in op.operands[:3])
     trips = trip_count(code, lower, upper, step, narrow=narrow)

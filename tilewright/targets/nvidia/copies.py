@@ -21,18 +21,13 @@ from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia.access import read_elements, shared_write
 from tilewright.targets.nvidia.conversion import Loads, write_registers
 from tilewright.targets.nvidia.emit.code import LANE_BITS
-from tilewright.targets.nvidia.passes.staging import Buffer
+from tilewright.targets.nvidia.passes.staging import buffer_bytes
 from tilewright.targets.nvidia.runs import Group, in_runs
 from tilewright.targets.nvidia.runs import groups as groups_of
 from tilewright.targets.nvidia.state import Kernel
 from tilewright.targets.nvidia.wgmma import is_shared
 
 _SIZES = (16, 8, 4)         # of a cp.async
-
-
-def buffer_bytes(op: Op) -> int:
-    """What a `shared_alloc` takes."""
-    return Buffer(op.attrs["memory"], op.attrs["align"]).bytes * int(op.attrs["count"])
 
 
 def shared_alloc(kernel: Kernel, op: Op) -> None:

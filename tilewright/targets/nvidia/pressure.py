@@ -10,6 +10,10 @@ a program holds while it waits is all that it needs for long; so as many are ask
 64 KiB of loads on an SM.  On an H200, 2026-11-30, GB/s: softmax of rows of 16384 fp32, 32 warps, 3453 -> 3962 with two
 programs instead of one; layer norm of those 3345 -> 3920; softmax of 8192 bf16, 16 warps, 3389 -> 3762 with four
 instead of three; no gain beyond 64 KiB, such as five programs instead of four for softmax of 8192 bf16, 8 warps.
+
+Programs whose products of warpgroups take rows that are made in registers wait for each other's tensor cores, and so
+many are asked for as their buffers and tiles leave room for (rows scaled, 128 x 128 x 64, 8 warps: two need 128 of 144
+registers, without a spill; ptxas 13.0, 2026-12-01).
 Tests: tests/targets/nvidia/test_pressure.py.
 """
 
@@ -22,8 +26,9 @@ from tilewright.ir.layout_rules import layout_of
 from tilewright.ir.node import Block, Module, Op, Value
 from tilewright.ir.types import BF16, F16, I1, I8, I16, Pointer, Tile, element_of
 from tilewright.ir.walk import ops_in
-from tilewright.layout.linear import REGISTER
+from tilewright.layout.linear import OFFSET, REGISTER
 from tilewright.targets.nvidia.indices import index_values
+from tilewright.targets.nvidia.passes.staging import buffer_bytes_of
 
 _FILE = 1 << 16         # 32-bit registers of an SM (CUDA C++ Programming Guide, technical specifications)
 _MOST_PROGRAMS = 32     # that an SM holds
@@ -32,7 +37,10 @@ _LEAST_WAITING = 32         # the same of a program that waits for itself: then 
 _STEPS = 3                  # how many numbers of programs are tried above the usual one
 _IN_FLIGHT = 64 << 10       # bytes of loads on an SM beyond which more programs gain nothing (`_busy`)
 WAITS = frozenset({"reduce", "scan", "sort"})       # where a program's threads wait for one another
+HOLDS = WAITS | {"dot", "warpgroup_dot"}            # where tiles cannot be made piece by piece
 _GRANULE = 8                # they are given out in eights
+_SHARED, _SHARED_BESIDE = 228 << 10, 1 << 10    # bytes of an SM that has wgmma, and what each program takes besides
+BESIDE_PRODUCTS = 15        # registers beside the tiles of a program that multiplies by warpgroups
 _BESIDE = 16                # for addresses and what is in between, where a program has an SM for itself
 _WORD = 4                   # bytes of a register
 _WIDENING, _CHEAP = frozenset({"fp_ext", "ext_s", "ext_u"}), frozenset({BF16, F16, I8, I16})
@@ -52,14 +60,49 @@ def counts_of_programs(module: Module, num_warps: int, indices: Set[Value] | Non
     pressure = _Pressure(module, indices)
     need, busy = pressure.most(), _busy(module)
     usual = _room(need + need // 2 + _BESIDE, num_warps, _LEAST)     # with addresses and what is in between
+    if busy == 1 and any(_takes_rows(op) for op in ops_in(module.entry.body)):
+        more = min(_room(need + BESIDE_PRODUCTS, num_warps, _LEAST), _by_buffers(module))
+        return sorted({max(usual, more), usual, 1}, reverse=True)
     crowded = busy if busy == 1 else min(_room(pressure.most_waiting() + _BESIDE, num_warps, _LEAST_WAITING), busy)
+    if any(map(_reads_shared, ops_in(module.entry.body))):
+        crowded = min(crowded, _by_buffers(module))
     between = range(max(usual, crowded - _STEPS) + 1, crowded)
     return sorted({max(usual, crowded), *between, usual, 1}, reverse=True)
+
+
+def programs_of_products(module: Module, num_warps: int, beside: int) -> int:
+    """How many programs of a laid-out module, which multiplies by warpgroups in loops, have room on an SM: its tiles'
+    registers and `beside` of them, and its buffers."""
+    return min(_room(_Pressure(module).most() + beside, num_warps, _LEAST), _by_buffers(module))
+
+
+def _reads_shared(op: Op) -> bool:
+    """Whether `op` is a product that reads shared memory: one of warpgroups."""
+    return op.name in ("dot", "warpgroup_dot") and layout_of(op.operands[1]).names == (OFFSET,)
+
+
+def _takes_rows(op: Op) -> bool:
+    """Whether `op` is such a product whose left operand is in registers."""
+    return _reads_shared(op) and layout_of(op.operands[0]).names != (OFFSET,)
+
+
+def _by_buffers(module: Module) -> int:
+    """How many programs have room for their buffers in the shared memory of an SM, at least 1."""
+    return max(1, _SHARED // (buffer_bytes_of(module) + _SHARED_BESIDE))
 
 
 def fits(module: Module, num_warps: int) -> bool:
     """Whether a thread can hold its tiles while it waits, if an SM runs one program of a laid-out module."""
     return _Pressure(module).most_waiting() + _BESIDE <= min(_MOST, _FILE // (32 * num_warps))
+
+
+def registers_held(module: Module) -> int:
+    """The most registers of a thread that tiles of a laid-out module take where they have to exist as a whole.
+
+    A tile between elementwise ops does not count: it is made piece by piece (1,048,576 elements in 4 warps, stored as
+    they are loaded: 8192 a thread, and none of them spilled).
+    """
+    return _Pressure(module).most_held()
 
 
 def _room(registers: int, num_warps: int, least: int) -> int:
@@ -112,6 +155,9 @@ class _Pressure:
     def __init__(self, module: Module, indices: Set[Value] | None = None) -> None:
         body = self._body = module.entry.body
         free = {r for op in ops_in(body) if op.name in _NAMES for r in op.results}
+        for op in ops_in(body):
+            if op.row.elementwise and op.row.is_pure and len(op.operands) == 1 and op.operands[0] in free:
+                free.update(op.results)         # one number for all that a broadcast repeats
         self._free = free | (index_values(module) if indices is None else indices)
         self._sizes: dict[Value, int] = {}
         self._source = {op.result: op.operands[0] for op in ops_in(body) if widens(op) and op.result not in self._free}
@@ -123,6 +169,8 @@ class _Pressure:
         for op in block.ops:
             if op.name == "load":
                 self._packed.update(op.results)
+            if _takes_rows(op):     # they come in pairs
+                self._packed.add(op.operands[0])
             if op.name == "for":
                 self._pass_on(op.operands[3:], op.regions[0].args[1:])
             for region in op.regions:
@@ -135,31 +183,39 @@ class _Pressure:
 
     def most(self) -> int:
         """The most registers that tiles take at once."""
-        return self._most(self._body, (), False)
+        return self._most(self._body, (), None)
 
     def most_waiting(self) -> int:
         """The same across an op in which a program's threads wait for one another, one of `WAITS`."""
-        return self._most(self._body, (), True)
+        return self._most(self._body, (), WAITS)
 
-    def _most(self, block: Block, behind: Iterable[Value], waiting: bool) -> int:
-        """The same in `block`, if the values `behind` are needed after it."""
+    def most_held(self) -> int:
+        """The same before or behind one of `HOLDS`."""
+        return self._most(self._body, (), HOLDS, with_own=True)
+
+    def _most(self, block: Block, behind: Iterable[Value], at: Set[str] | None, with_own: bool = False) -> int:
+        """The same in `block`, if the values `behind` are needed after it: at any op, or across those called `at`; then
+        `with_own` also counts what they take or give."""
         live = {*behind, *self._held(block.terminator.operands)} if block.ops else set(behind)
         size = self._size(live)
-        most = 0 if waiting else size
+        most = size if at is None else 0
         for op in reversed(block.ops):
+            counts = at is None or op.name in at
+            if counts and with_own:
+                most = max(most, size)
             for result in op.results:
                 if result in live:
                     live.remove(result)
                     size -= self._sizes[result]
-            if waiting and op.name in WAITS:
-                most = max(most, size)
+            if counts and size > most:
+                most = size
             for region in op.regions:
-                most = max(most, self._most(region, live, waiting))
+                most = max(most, self._most(region, live, at, with_own))
             needed = {*self._held(op.operands), *(v for r in op.regions for v in self._held(_outer(r)))} - live
             if needed:
                 live |= needed
                 size += self._size(needed)
-            if not waiting and size > most:
+            if counts and (with_own or at is None) and size > most:
                 most = size
         return most
 

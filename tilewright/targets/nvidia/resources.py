@@ -12,15 +12,24 @@ from functools import cache
 
 from tilewright.diagnostics import CompilationError, FewerStagesWarning, OutOfResources, SingleCtaWarning
 from tilewright.ir.node import Module
-from tilewright.ir.walk import defining_ops, ops_in
 from tilewright.language.options import Options
 from tilewright.targets.nvidia.capability import Capability
-from tilewright.targets.nvidia.copies import buffer_bytes
+from tilewright.targets.nvidia.pressure import registers_held
 
 MAX_WARPS = 32              # 1024 threads a block (CUDA C++ Programming Guide, technical specifications)
 REGISTERS = 1 << 16         # 32 bits each, of a block; the same place
 THREAD_REGISTERS = 255      # of a thread; the same place
 WARP_SIZE = 32
+# A kernel whose tiles need more registers than a thread has keeps them in local memory and is slow, but right.  Beyond
+# this many times as much ptxas works for minutes: dots of 256x256x16 in 1 warp (9.0 times) take it 26 s, of 512x512x16
+# in 4 (the same) 24 s, of 512x512x512 in 4 (12 times) more than 300 s; of 256x256x64 in 4 (4.0 times) 4 s.
+_TIMES_HELD = 8
+# The same of lines of LLVM text: 16,019 of one load after the other take it 12 s, 28,680 of a copy of 1,048,576
+# elements in 4 warps 99 s.  (All on two cores of an EPYC of 2021 that others used as well, 2026-12-01.)
+MOST_LINES = 80_000
+
+ONE_CTA = ("num_ctas is taken and has no effect: each program runs on one CTA (thread block), and the results are the "
+           "same")
 
 
 def check_options(options: Options) -> None:
@@ -42,28 +51,41 @@ def check_options(options: Options) -> None:
 @cache
 def _tell_of_one_cta() -> None:
     """Once a process: what a program computes does not depend on it, and a tuner has many such configs."""
-    warnings.warn("num_ctas is taken and has no effect: each program runs on one CTA (thread block), and the results "
-                  "are the same", SingleCtaWarning, stacklevel=3)
+    warnings.warn(ONE_CTA, SingleCtaWarning, stacklevel=3)
 
 
-def buffer_bytes_of(module: Module) -> int:
-    """The most bytes that the buffers of pipelined loops take at once."""
-    ops = defining_ops(module.entry.body)
-    taken = most = 0
-    for op in ops_in(module.entry.body):
-        if op.name == "shared_alloc":
-            taken += buffer_bytes(op)
-            most = max(most, taken)
-        elif op.name == "shared_free":
-            taken -= buffer_bytes(ops[op.operands[0]])
-    return most
+def check_registers(module: Module, num_warps: int) -> None:
+    """Raise `OutOfResources` for a laid-out module whose tiles need many times the registers of a thread."""
+    held = registers_held(module)
+    if held > _TIMES_HELD * THREAD_REGISTERS:
+        raise OutOfResources(held, THREAD_REGISTERS, "registers",
+                             f"{module.entry_name} holds tiles of {held} registers in each of its "
+                             f"{num_warps * WARP_SIZE} threads at once, more than {_TIMES_HELD} times what a thread "
+                             f"has; {_cure(num_warps)}.")
 
 
-def stages_that_fit(name: str, wanted: int, needs: Callable[[int], Iterator[int]], capability: Capability) -> int:
+def check_length(name: str, text: str, num_warps: int) -> None:
+    """Raise `OutOfResources` for LLVM text that the assembler would work on for many minutes."""
+    lines = text.count("\n")
+    if lines > MOST_LINES:
+        raise OutOfResources(lines, MOST_LINES, "instructions",
+                             f"{name} comes to so many, on which the assembler would work for many minutes (the limit "
+                             f"is Tilewright's); {_cure(num_warps)}, and so does a loop that is not unrolled (range "
+                             "instead of tl.static_range).")
+
+
+def _cure(num_warps: int) -> str:
+    warps = f", or more warps (num_warps={num_warps} now)," if num_warps < MAX_WARPS else ""
+    return f"smaller blocks{warps} take fewer"
+
+
+def stages_that_fit(name: str, wanted: int, needs: Callable[[int], Iterator[int]], capability: Capability,
+                    warned: Callable[[str], object] = lambda message: None) -> int:
     """The largest number of stages up to `wanted` with which the kernel `name` fits into shared memory.
 
     `needs(stages)` gives what the buffers of so many take, and then, if it is asked further, what a program takes in
-    all.  Less than `wanted` is a `FewerStagesWarning`; `OutOfResources` if not even one stage fits.
+    all.  Less than `wanted` is a `FewerStagesWarning`, whose message `warned` gets; `OutOfResources` if not even one
+    stage fits.
     """
     limit = capability.shared_bytes
     asked = required = 0
@@ -73,9 +95,11 @@ def stages_that_fit(name: str, wanted: int, needs: Callable[[int], Iterator[int]
         required = buffers if buffers > limit else next(found)
         if required <= limit:
             if asked:
-                warnings.warn(f"{name}: num_stages={wanted} takes {asked} bytes of shared memory, and a program may "
-                              f"have {limit}; it is compiled with num_stages={stages}. Give num_stages={stages}, or "
-                              "smaller blocks", FewerStagesWarning, stacklevel=2)
+                message = (f"{name}: num_stages={wanted} takes {asked} bytes of shared memory, and a program may have "
+                           f"{limit}; it is compiled with num_stages={stages}. Give num_stages={stages}, or smaller "
+                           "blocks")
+                warned(message)
+                warnings.warn(message, FewerStagesWarning, stacklevel=2)
             return stages
         asked = asked or required
         if not buffers:

@@ -1,8 +1,10 @@
 """Rows for which a GPU has instructions that no other machine has: rules on registers, in front of the general ones.
 
-Each stays within the row's bound: div.full and ex2.approx are right to 2 ulp in f32, sqrt.approx to 1, rsqrt.approx to
-2**-22.9 (PTX ISA 9.7.3); exp and exp2 reduce their argument first, and are right to 2 ulp (1.93
-and 1.59 at worst, of four million arguments on an H200, 2026-11-30: ex2.approx errs by more than 1 on [0, 1)).
+Each stays within the row's bound: div.full and ex2.approx are right to 2 ulp in f32, rcp.approx and sqrt.approx to 1,
+rsqrt.approx to 2**-22.9 (PTX ISA 9.7.3); exp reduces its argument first, and is right to 2 ulp (1.93 at worst, of four
+million arguments on an H200, 2026-11-30: ex2.approx errs by more than 1 on [0, 1)).  exp2 takes it as it is: 2.06 at
+worst, of all arguments (H200, 2026-12-01), and zero below 2**-126.  Reduced it would be 1.59, for 7 instructions
+instead of one; subnormal results would take 4 (attention, heads of 64: 306 TFLOP/s with 7, 373 with 4, 411 with one).
 Before: values in register form.  Tests: tests/targets/nvidia/test_special.py, tests/conform.
 """
 
@@ -43,20 +45,16 @@ def _instruction(name: str) -> Rule:
     return _single(lambda code, op, args: code.machine(name, [FLOAT], args)[0])
 
 
-def _power_of_two(name: str, scale: float) -> Rule:
-    """2**(t) for t = n + f with a whole n in -126 .. 126: ex2(f) * 2**n, in one statement of assembly.
+def _exponential(code: Code, op: Op, args: Sequence[Value]) -> Value:
+    """e**x as 2**t for t = n + f with a whole n in -126 .. 126: ex2(f) * 2**n, in one statement of assembly.
 
-    It counts n in steps from -126, as x * scale / 252 + 1/2 limited to 0 .. 1 (a NaN gives 0).  Beyond the range of n
+    It counts n in steps from -126, as x * log2(e) / 252 + 1/2 limited to 0 .. 1 (a NaN gives 0).  Beyond the range of n
     the rest f is outside of [0, 1) and ex2 overflows or underflows by itself; a NaN comes through the rest.
     """
-    numbers = {"scale": scale / _STEPS, "half": 0.5, "steps": _STEPS, "counter": _COUNTER,
+    numbers = {"scale": _LOG2E / _STEPS, "half": 0.5, "steps": _STEPS, "counter": _COUNTER,
                "origin": _COUNTER + _STEPS // 2, "high": _LOG2E_HIGH, "low": _LOG2E - _LOG2E_HIGH}
     texts = {n: f"0f{int(np.float32(v).view(np.uint32)):08X}" for n, v in numbers.items()}
-
-    def rule(code: Code, op: Op, args: Sequence[Value]) -> Value:
-        return code.machine(name, [FLOAT], args, guard=None, initial=(), groups=(), **texts)[0]
-
-    return rule
+    return code.machine("exp", [FLOAT], args, guard=None, initial=(), groups=(), **texts)[0]
 
 
 def _float(value: float) -> Value:
@@ -80,7 +78,8 @@ _FAR = 2.0**64      # where an extreme divisor is scaled to be one, it is by as 
 
 
 def quotients(code: Code, dividends: Sequence[Value], divisor: Value) -> list[Value]:
-    """x / divisor for each x, in f32, within 2 ulp: x * (1 / divisor).
+    """x / divisor for each x, in f32, within 2 ulp: x * (1 / divisor), where rcp.approx.ftz is right to 1 ulp, takes no
+    subnormal number and gives none.
 
     A divisor beyond 2**126, or below 2**-126, has no normal reciprocal: it is (x * (1 / (divisor * s))) * s for a power
     of two s, and the threads in which it is not skip the second product.
@@ -89,12 +88,8 @@ def quotients(code: Code, dividends: Sequence[Value], divisor: Value) -> list[Va
     usual = code.op("and", code.fcmp("oge", size, _float(2.0**-126)), code.fcmp("ole", size, _float(2.0**126)))
     far = code.select(code.fcmp("ogt", size, _float(1.0)), _float(1 / _FAR), _float(_FAR))
     scale, extreme = code.select(usual, _float(1.0), far), code.not_(usual)
-    inverse = _reciprocal(code, code.op("fmul", divisor, scale))
+    inverse = code.reciprocal(code.op("fmul", divisor, scale))
     return [code.machine("scaled", [FLOAT], [x, inverse, extreme, scale])[0] for x in dividends]
-
-
-def _reciprocal(code: Code, x: Value) -> Value:
-    return code.machine("div.full", [FLOAT], [_float(1.0), x])[0]
 
 
 # --- integers
@@ -145,7 +140,7 @@ def _from_eight_bits(code: Code, x: Value, source: Scalar) -> Value:
 
 
 RULES: Mapping[str, Rule] = {
-    "exp": _single(_power_of_two("exp", _LOG2E)), "exp2": _single(_power_of_two("exp2", 1.0)),
+    "exp": _single(_exponential), "exp2": _instruction("exp2"),
     "div_f": _instruction("div.full"), "sqrt": _instruction("sqrt"), "rsqrt": _instruction("rsqrt"),
     **dict.fromkeys(("max_f", "min_f", "max_nan_f", "min_nan_f"), _extremum),
     **dict.fromkeys(("div_s", "div_u", "rem_s", "rem_u"), _divide), "fp_trunc": _convert, "fp_ext": _convert,

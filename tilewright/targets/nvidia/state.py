@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from tilewright.targets.nvidia.capability import Capability
 
 Registers = Sequence[LlvmValue]
-_Key, _Made = TypeVar("_Key"), TypeVar("_Made")
+_Key = TypeVar("_Key")
+_Made = TypeVar("_Made")
 
 
 @dataclass(slots=True)

@@ -26,6 +26,7 @@ Before: tile IR fresh from the frontend.  After: a `CodeObject` for one compute 
         asserts          message and location of each `device_assert`, in the order of their numbers
         prints           what each `device_print` prints; the text itself comes from the device's printf
         num_stages       of pipelined loops, what was made of the option
+        warnings         what was warned of: message, and the name of the warning's class
         registers, spill_bytes, local_bytes, advisories, assembler
                          what the assembler says (bytes a thread), and which one it was
 
@@ -163,28 +164,32 @@ class NvidiaTarget(Target):
 
     def laid_out(self, module: Module, options: Options) -> Module:
         """`module`, on which `passes` have run, with layouts and barriers, and as many stages as have buffers."""
-        return self._fitting(module, options, lambda staged: 0)[0]
+        return self._fitting(module, options, lambda staged: 0, lambda message: None)[0]
 
     def _limited(self, options: Options) -> Capability:
         """What the GPU can do for a kernel with these options."""
         return self.capability if options.maxnreg is None else self.capability._replace(registers=options.maxnreg)
 
     def _fitting(self, module: Module, options: Options, shared_bytes: Callable[[Module], int],
-                 may_persist: bool = True) -> tuple[Module, int]:
+                 warned: Callable[[str], object], may_persist: bool = True) -> tuple[Module, int]:
         """The same with as many stages as fit, and what is left of `num_stages`; `shared_bytes` says what all of a
-        module takes."""
+        module takes, `warned` gets the message of a `FewerStagesWarning`."""
         with NO_FORK:
             from tilewright.targets.nvidia.passes.boxes import copy_boxes
             from tilewright.targets.nvidia.passes.held import hold
             from tilewright.targets.nvidia.passes.lay_out import lay_out
+            from tilewright.targets.nvidia.passes.left_operands import make_left_operands
             from tilewright.targets.nvidia.passes.order import order
             from tilewright.targets.nvidia.passes.persist import persist
             from tilewright.targets.nvidia.passes.pipeline import most_stages, pipeline
-            from tilewright.targets.nvidia.resources import buffer_bytes_of, stages_that_fit
+            from tilewright.targets.nvidia.passes.staging import buffer_bytes_of
+            from tilewright.targets.nvidia.resources import check_registers, stages_that_fit
         limited = self._limited(options)
         laid_out = lay_out(module, options.num_warps, limited)
+        check_registers(laid_out, options.num_warps)
         if may_persist and options.maxnreg is None:
             laid_out = persist(laid_out, options.num_warps)
+        laid_out = make_left_operands(laid_out, options.num_warps, limited)
         held = hold(laid_out, options.num_warps, limited)
         found: dict[int, Module] = {}
 
@@ -192,17 +197,19 @@ class NvidiaTarget(Target):
             def staged(given: Module) -> Module:
                 return pipeline(given, options.num_stages, options.num_warps, limited, stages)
 
-            if held is not laid_out and buffer_bytes_of(staged(held)) <= limited.shared_bytes:
-                found[stages] = order(copy_boxes(staged(held)))
+            first = staged(held) if held is not laid_out else None
+            if first is not None and buffer_bytes_of(first) <= limited.shared_bytes:
+                found[stages] = order(copy_boxes(first))
                 if (total := shared_bytes(found[stages])) <= limited.shared_bytes:
                     yield from (total, total)
                     return
-            yield buffer_bytes_of(staged(laid_out))
-            found[stages] = order(copy_boxes(staged(laid_out)))
+            first = staged(laid_out)
+            yield buffer_bytes_of(first)
+            found[stages] = order(copy_boxes(first))
             yield shared_bytes(found[stages])
 
         wanted = most_stages(laid_out, options.num_stages)
-        stages = stages_that_fit(module.entry_name, wanted, needs, limited)
+        stages = stages_that_fit(module.entry_name, wanted, needs, limited, warned)
         return found[stages], options.num_stages if stages == wanted else min(stages, options.num_stages)
 
     def compile(self, module: Module, options: Options, meanwhile: Callable[[], object] | None = None,
@@ -224,25 +231,33 @@ class NvidiaTarget(Target):
         with NO_FORK:
             from tilewright.ir.text import print_module
             from tilewright.targets.nvidia.generate import generate
+            from tilewright.targets.nvidia.resources import ONE_CTA, check_length
         made: list[Generated] = []
 
         def shared_bytes(staged: Module) -> int:
             made.append(generate(staged, self._limited(options), options.num_warps, options.line_info, options.maxnreg))
             return int(made[-1].metadata["shared"])
 
+        fewer: list[str] = []
         with COLLECTOR_RESTS:
-            laid_out, num_stages = self._fitting(module, options, shared_bytes, may_persist)
+            laid_out, num_stages = self._fitting(module, options, shared_bytes, fewer.append, may_persist)
         generated = made[-1]        # what fits is asked about last
+        check_length(module.entry_name, generated.text, options.num_warps)
         texts: dict[str, str] = {}
+        others: dict[str, Any] = {}
 
         def print_and_more() -> None:
             texts["laid-out"] = print_module(laid_out)
+            others.update(_plain(module, options, generated))
             if meanwhile is not None:
                 meanwhile()
 
         binary, ptx, facts = self._made(generated.text, generated.programs, module.entry_name, options, print_and_more)
         texts = {**texts, "llir": generated.text, "ptx": ptx}
-        metadata = {**generated.metadata, "num_stages": num_stages, **facts, **_plain(module, options, generated)}
+        given = [{"message": message, "category": "FewerStagesWarning"} for message in fewer]
+        if options.num_ctas != 1:
+            given.append({"message": ONE_CTA, "category": "SingleCtaWarning"})
+        metadata = {**generated.metadata, "num_stages": num_stages, "warnings": given, **facts, **others}
         return CodeObject(self.name, module.entry_name, binary, texts, metadata)
 
     def without_maps(self, code: CodeObject) -> CodeObject:

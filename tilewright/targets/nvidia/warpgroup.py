@@ -53,8 +53,8 @@ def warpgroup_dot(kernel: Kernel, op: Op) -> None:
 
 
 def warpgroup_wait(kernel: Kernel, op: Op) -> None:
-    """The sums of products that are done; or, where some are still under way, the same sums."""
-    if op.attrs["pending"]:
+    """The sums of products that are done; or, where they are still under way, the same sums."""
+    if not op.attrs["done"]:
         kernel.code.machine("wgmma.wait", [], [], count=str(op.attrs["pending"]))
         kernel.bind(op.result, kernel.registers(op.operands[0]))
         return

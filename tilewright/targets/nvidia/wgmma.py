@@ -21,6 +21,7 @@ from tilewright.layout.access import best_access
 from tilewright.layout.families import WARP_SIZE
 from tilewright.layout.linear import OFFSET, pack
 from tilewright.layout.mma import WARPGROUP_ROWS, warpgroup_accumulator, warpgroup_operand
+from tilewright.layout.plan import Kind, plan
 from tilewright.layout.shared import SWIZZLE_WIDTHS, nvmma
 from tilewright.targets.nvidia.capability import Capability
 from tilewright.targets.nvidia.pressure import most_registers
@@ -70,6 +71,12 @@ class Wgmma:
     def left(self) -> Layout:
         """The layout of A in registers."""
         return warpgroup_operand((self.rows, self.depth), 4 // self.element.bytes, self.warps)
+
+    def takes(self, layout: Layout, capability: Capability) -> bool:
+        """Whether A comes from registers of `layout` without shared memory."""
+        way = plan(layout, self.left, self.element.bytes, stores=capability.stmatrix,
+                   scratch_limit=capability.shared_bytes)
+        return way.kind is not Kind.SHARED
 
     def shape(self, which: int) -> tuple[int, int]:
         """The sides of operand 0 or 1."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
-from tests.targets.nvidia.translate.harness import TYPES, bits_of, both, edges
+from tests.targets.nvidia.translate.harness import CPU, FEATURES, TYPES, bits_of, both, edges, kernel
 from tilewright.targets.nvidia.translate.body import UntranslatableError
 from tilewright.targets.nvidia.translate.module import translated
 
@@ -100,6 +102,18 @@ def test_bits_that_are_moved_and_masked():
         "f2", "f3", "f5", "f6", "f7", "g2", "g3", "g4", "g5", "g6", "g7", "g8", "g9", "h1", "h2", "h3")})
 
 
+def test_sums_that_wrap_before_they_are_widened():
+    """What a sum of 32 bits is, is known before it has 64: of an index, which is small, only that cannot differ."""
+    numbers = [n for n in constants("i32") if n] + [-5, 5]
+    lines = [line for k, n in enumerate(numbers) for line in (
+        f"%s{k} = add i32 %a, {n}", f"%t{k} = add i32 %tid, {n}",
+        *(f"%{x}{y}{k} = {x}ext i32 %{y}{k} to i64" for x in "sz" for y in "st"))]
+    ours = both("\n".join(lines), {"i32": edges("i32", 21)},
+                {f"%{x}{y}{k}": "i64" for x in "sz" for y in "st" for k in range(len(numbers))})
+    for k, n in enumerate(numbers):
+        np.testing.assert_array_equal(ours[k], (edges("i32", 21) + np.int64(n)).astype(np.int32).astype(np.int64))
+
+
 @pytest.mark.parametrize("t", INTEGERS)
 def test_comparisons(t):
     predicates = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
@@ -149,6 +163,18 @@ def test_extrema(t):
              for n in names]
     declared = "".join(f"declare {t} @llvm.{n}.{t}({t}, {t})\n" for n in names)
     both("\n".join(body), two(t, 15), {f"%{x}{n}": t for n in names for x in "rstu"}, declared)
+
+
+@pytest.mark.parametrize("t", ["i16", "i32", "i64"])
+def test_extrema_with_the_ends_of_a_type(t):
+    half = 1 << bits_of(t) - 1
+    forms = [(f"{sign}{how}", n) for sign in "su" for how in ("min", "max")
+             for n in ((-half, half - 1) if sign == "s" else (0, -1))]
+    lines = "\n".join(f"%r{k} = call {t} @llvm.{n}.{t}({t} %a, {t} {end})" for k, (n, end) in enumerate(forms))
+    declared = "".join(f"declare {t} @llvm.{n}.{t}({t}, {t})\n" for n in sorted({n for n, _ in forms}))
+    results = {f"%r{k}": t for k in range(len(forms))}
+    both(lines, {t: edges(t, 31)}, results, declared)
+    assert not re.search(r"\b(min|max)\.", translated(kernel(lines, [t], results, declared), CPU, FEATURES))
 
 
 @pytest.mark.parametrize("source, target", [(s, t) for s in INTEGERS for t in INTEGERS if s != t])

@@ -22,7 +22,7 @@ def program(seed: int) -> tuple[str, dict[str, str]]:
         if not known[t] or rng.random() < 0.25:
             if t == "i1":
                 return rng.choice(("true", "false"))
-            return str(rng.choice((0, 1, -1, 2, 4, 7, 12, 16, 63, 96, 100, 127)))
+            return str(rng.choice((0, 1, -1, 2, 4, 7, 12, 16, 63, 96, 100, 127, -5, -128)))
         return rng.choice(known[t][-12:])
 
     def made(t: str, text: str) -> None:

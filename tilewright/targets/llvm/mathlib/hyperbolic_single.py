@@ -76,6 +76,8 @@ def acosh_single(f: FunctionWriter, x: Value) -> Value:
 
 def atanh_single(f: FunctionWriter, x: Value) -> Value:
     """log((1+a) / (1-a)) / 2 = log1p(2*a / (1-a)) / 2."""
-    a = magnitude(f, x)
-    ratio = f.quotient(f.op("fadd", a, a), f.op("fsub", number(x, 1.0), a))
-    return with_sign_of(f, f.op("fmul", number(x, 0.5), log1p_single(f, ratio)), x)
+    a, one = magnitude(f, x), number(x, 1.0)
+    ratio = f.quotient(f.op("fadd", a, a), f.op("fsub", one, a))
+    inside = f.op("fmul", number(x, 0.5), log1p_single(f, ratio))
+    outside = f.select(f.fcmp("oeq", a, one), number(x, float("inf")), number(x, float("nan")))
+    return with_sign_of(f, f.select(f.fcmp("olt", a, one), inside, outside), x)

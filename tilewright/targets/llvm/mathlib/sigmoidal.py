@@ -70,7 +70,7 @@ def tanh(f: FunctionWriter, x: Value) -> Value:
     near = f.fma(f.op("fmul", a, z), polynomial(f, z, _TANH_F32 if is_single(x) else _TANH_F64), a)
     one = number(x, 1.0)
     power = exp_moderate(f, f.op("fadd", a, a))
-    far = f.op("fsub", one, f.op("fdiv", number(x, 2.0), f.op("fadd", power, one)))
+    far = f.op("fsub", one, f.quotient(number(x, 2.0), f.op("fadd", power, one)))
     return with_sign_of(f, f.select(f.fcmp("olt", a, number(x, _TANH_NEAR)), near, far), x)
 
 

@@ -118,7 +118,7 @@ def tan_single(f: FunctionWriter, x: Value) -> Value:
     z = f.op("fmul", r, r)
     t = f.fma(f.op("fmul", r, z), polynomial(f, z, _TAN_F32), r)
     odd = f.icmp("ne", f.op("and", n, constant(bits, 1)), constant(bits, 0))
-    value = f.select(odd, f.fneg(f.reciprocal(t)), t)
+    value = f.select(odd, f.quotient(number(t, -1.0), t), t)
     sign = f.op("and", f.bitcast(x, bits), constant(bits, 1 << (bits.bits - 1)))
     return f.bitcast(f.op("xor", f.bitcast(value, bits), sign), x.type)
 

@@ -179,11 +179,17 @@ class Code(FunctionWriter):
         finally:
             self.tid, self._threads, self._is_unrelated = kept
 
+    # --- quotients without the branch that ptxas writes behind each division, for divisors that are denormal
+
     def reciprocal(self, a: Value) -> Value:
         return self.machine("rcp", [FLOAT], [a])[0] if a.type == FLOAT else super().reciprocal(a)
 
     def quotient(self, a: Value, b: Value) -> Value:
-        return self.op("fmul", a, self.reciprocal(b)) if a.type == FLOAT else super().quotient(a, b)
+        if a.type != FLOAT:
+            return super().quotient(a, b)
+        inverse = self.reciprocal(b)
+        rough = self.op("fmul", a, inverse)
+        return self.fma(self.fma(self.fneg(rough), b, a), inverse, rough)
 
     # --- instructions of the table
 

@@ -104,10 +104,7 @@ _ROWS = (
         "{{ .reg .b32 n, f; fma.rn.sat.f32 n, {0}, {scale}, {half}; fma.rm.f32 n, n, {steps}, {counter}; "
         "sub.rn.f32 f, {origin}, n; shl.b32 n, n, 23; fma.rn.f32 f, {0}, {high}, f; fma.rn.f32 f, {0}, {low}, f; "
         "ex2.approx.ftz.f32 f, f; mul.rn.f32 {out}, f, n; }}")),
-    Instruction("exp2", "ex2.approx", "9.7.3.20 ex2", pure=True, text=(
-        "{{ .reg .b32 n, f; fma.rn.sat.f32 n, {0}, {scale}, {half}; fma.rm.f32 n, n, {steps}, {counter}; "
-        "sub.rn.f32 f, {origin}, n; shl.b32 n, n, 23; add.rn.f32 f, {0}, f; "
-        "ex2.approx.ftz.f32 f, f; mul.rn.f32 {out}, f, n; }}")),
+    Instruction("exp2", "ex2.approx", "9.7.3.20 ex2", pure=True, text="ex2.approx.ftz.f32 {out}, {0};"),
     Instruction("scaled", "mul", "9.7.3.5 mul", pure=True, early=True,
                 text="mul.rn.f32 {out}, {0}, {1}; @{2} mul.rn.f32 {out}, {out}, {3};"),
     *(Instruction(name, "max" if name.startswith("max") else "min", "9.7.3.12 max", pure=True,

@@ -24,7 +24,6 @@ from tilewright.ir.node import Block, Module, Op, Value
 from tilewright.ir.types import Tile
 from tilewright.ir.walk import ops_in
 from tilewright.layout import Layout
-from tilewright.layout.plan import Kind, plan
 from tilewright.targets.nvidia import wgmma
 from tilewright.targets.nvidia.capability import Capability
 
@@ -76,16 +75,11 @@ class _Holder:
         found: list[Layout | None] = []
         for which, value in enumerate(dot.operands[:2]):
             have = layout_of(value)
-            if wgmma.is_shared(have) or (which == 0 and self._stays_in_registers(have, product)):
+            if wgmma.is_shared(have) or (which == 0 and product.takes(have, self._capability)):
                 found.append(None)
             else:
                 found.append(product.in_scratch(which, have).layout)
         return found
-
-    def _stays_in_registers(self, have: Layout, product: wgmma.Wgmma) -> bool:
-        way = plan(have, product.left, product.element.bytes, stores=self._capability.stmatrix,
-                   scratch_limit=self._capability.shared_bytes)
-        return way.kind is not Kind.SHARED
 
     def _loop(self, op: Op, held: Held) -> list[Op]:
         """A loop, what it holds stored before it."""

@@ -12,8 +12,8 @@
 A load goes that way if only dots take it (as it is, or transposed), the loop writes nothing, or nothing in the kernel
 writes what it reads (which needs `disjoint`), its `other` is zero, and its address depends on the loop only by
 arithmetic.  Products of warpgroups are so fast that the loads, too, are copied ahead of which their operands are made;
-these come to registers again.  The arithmetic of addresses is done
-ahead, in carried values of its own.  One barrier an iteration is enough: a tile is written again by the copy that
+these come to registers again, in the layout to which they are converted.  The arithmetic of addresses is done ahead
+(`ahead`), in carried values of its own.  One barrier an iteration is enough: a tile is written again by the copy that
 begins behind the barrier of the next iteration, when all threads have read it.  Behind the loop the buffers are free
 for others, which begin with a barrier as these do.
 
@@ -34,37 +34,49 @@ from tilewright.analysis.uniform import Uniform
 from tilewright.ir.layout_rules import layout_of
 from tilewright.ir.node import Block, Module, Op, Value
 from tilewright.ir.ops.table import Effect
-from tilewright.ir.types import Tile, element_of, shape_of
+from tilewright.ir.types import Scalar, Tile, element_of, shape_of
 from tilewright.ir.walk import defining_ops, ops_in, uses
 from tilewright.layout import Layout, padded_shape, views
 from tilewright.layout.linear import REGISTER
 from tilewright.targets.nvidia import wgmma
 from tilewright.targets.nvidia.capability import Capability
 from tilewright.targets.nvidia.mma import choose, operand_layout, warps_of
+from tilewright.targets.nvidia.passes.ahead import Copied, slice_of
 from tilewright.targets.nvidia.passes.chains import loads_above
 from tilewright.targets.nvidia.passes.coalesce import element_bytes, order_of, vector_length
-from tilewright.targets.nvidia.passes.staged_loop import Copied, Product, StagedLoop, slice_of
+from tilewright.targets.nvidia.passes.delayed import LEAST_COLUMNS, Delayed, delayed_of
+from tilewright.targets.nvidia.passes.staged_loop import Product, StagedLoop
 from tilewright.targets.nvidia.passes.staging import Buffer, buffer_for, contiguous_dim
-from tilewright.targets.nvidia.pressure import most_registers
+from tilewright.targets.nvidia.pressure import BESIDE_PRODUCTS, most_registers, programs_of_products
 from tilewright.targets.nvidia.wgmma import ALIGNMENT, BESIDE, is_shared
 
 MOST_STAGES = 8
 _CHANGES = Effect.WRITES | Effect.ORDERS    # what no load moves across
+_BESIDE_DELAYED = 24    # registers beside the tiles where a product is delayed
 _LEAST_BYTES = 4        # of a cp.async (PTX ISA 9.7.9.25.3.1)
-_GROWING = frozenset({"expand_dims", "broadcast"})
+_GROWING = frozenset({"expand_dims", "broadcast", "convert"})
 
 
 def pipeline(module: Module, num_stages: int, num_warps: int, capability: Capability,
              most: int = MOST_STAGES) -> Module:
     """`module` with its loops over dots in `num_stages` stages, or as many as a loop asks for, but at most `most`.
 
-    Whether the buffers fit is for the caller to see (`resources.buffer_bytes_of`).
+    Whether the buffers fit is for the caller to see (`staging.buffer_bytes_of`).
     """
     entry = module.entry
     if not capability.cp_async or not {"for", "dot"} <= {o.name for o in ops_in(entry.body)}:
         return module
-    body = _Pipeliner(module, num_stages, num_warps, capability, most).block(entry.body)
-    return module if body is entry.body else replace(module, functions={entry.name: entry.with_body(body)})
+
+    pipeliner = _Pipeliner(module, num_stages, num_warps, capability, most)
+    body = pipeliner.block(entry.body)
+    if body is entry.body:
+        return module
+    found = replace(module, functions={entry.name: entry.with_body(body)})
+    if pipeliner.can_delay:
+        delayed = replace(module, functions={entry.name: entry.with_body(pipeliner.delaying().block(entry.body))})
+        usual = programs_of_products(found, num_warps, BESIDE_PRODUCTS)
+        return delayed if programs_of_products(delayed, num_warps, _BESIDE_DELAYED) >= usual else found
+    return found
 
 
 def most_stages(module: Module, num_stages: int) -> int:
@@ -76,12 +88,18 @@ def most_stages(module: Module, num_stages: int) -> int:
 class _Pipeliner:
     def __init__(self, module: Module, num_stages: int, num_warps: int, capability: Capability, most: int) -> None:
         self._most = most
+        self.can_delay = self._delays = False       # products (`delayed`)
         self._stages, self._warps, self._capability = num_stages, num_warps, capability
         self._beside: set[Op] = set()       # loads that are copied ahead for others than dots
         body = module.entry.body
         self._uses, self._ops, self._uniform = uses(body), defining_ops(body), Uniform.of(body)
         self._alias, self._axis = Alias(module), Axis(module, signs=True)
         self._written = written_bases(module, self._alias) if module.disjoint else None
+
+    def delaying(self) -> _Pipeliner:
+        """This one, which from now on has products begun late where that can be."""
+        self._delays = True
+        return self
 
     def block(self, block: Block) -> Block:
         ops: list[Op] = []
@@ -104,14 +122,17 @@ class _Pipeliner:
         copies = self._copied(op) if stages > 1 else []
         if not copies:
             return [self._inside(op)]
-        return StagedLoop(op, copies, stages, self._ops, self._product_of(op, copies, stages)).rebuilt()
+        product = self._product_of(op, copies, stages)
+        return StagedLoop(op, copies, stages, self._ops, product, self._delayed_of(op, copies, product)).rebuilt()
 
     # -- which loads
 
     def _copied(self, loop: Op) -> list[Copied]:
         (body,) = loop.regions
-        step = self._uniform.integer_of(loop.operands[2])
-        if step is None or step <= 0 or loop.attrs["unsigned"]:
+        step, index = self._uniform.integer_of(loop.operands[2]), body.args[0].type
+        assert isinstance(index, Scalar)
+        # an index some iterations ahead may wrap, but must not come round to where it was
+        if step is None or not 0 < step < (1 << index.bits) // MOST_STAGES or loop.attrs["unsigned"]:
             return []
         self._beside = self._above_products(body)
         is_quiet = not any(op.row.effects & _CHANGES for op in ops_in(body))
@@ -143,8 +164,16 @@ class _Pipeliner:
             return None
         to = self._wanted_by_dots(load.result, contiguous_dim(layout_of(load.result)))
         if to is None:
-            return Copied(load, buffer_for(load, tile), tile, now=True) if load in self._beside else None
+            to = self._converted(load)
+            return Copied(load, buffer_for(load, to), to, now=True) if load in self._beside else None
         return Copied(load, Buffer(to, ALIGNMENT) if is_shared(to.layout) else buffer_for(load, to), to)
+
+    def _converted(self, load: Op) -> Tile:
+        """The type in which a load's only user takes it, or its own."""
+        users = self._uses.get(load.result, ())
+        found = users[0].op.result.type if len(users) == 1 and users[0].op.name == "convert" else load.result.type
+        assert isinstance(found, Tile)
+        return found
 
     def _run_bytes(self, load: Op) -> int:
         """How many bytes one copy would move, if what is likely is so.
@@ -216,6 +245,20 @@ class _Pipeliner:
                 return None
         return None
 
+    def _delayed_of(self, loop: Op, copies: Sequence[Copied], product: Product | None) -> Delayed | None:
+        """The product that is begun an iteration late: the only one, or the one behind `product`."""
+        body = loop.regions[0]
+        dots = [op for op in ops_in(body) if op.name == "dot"]
+        late, have = wgmma.of(dots[-1], self._capability, self._warps), layout_of(dots[-1].operands[0])
+        if dots[:-1] != ([] if product is None else [product.dot]) or late is None:
+            return None
+        if is_shared(have) or not late.takes(have, self._capability) or late.width < LEAST_COLUMNS:
+            return None
+        there = {c.load for c in copies if is_shared(c.to.layout)}
+        found = delayed_of(body, dots, self._ops, self._uses, there, self._warps)
+        self.can_delay |= found is not None
+        return found if self._delays else None
+
     def _carried_by(self, dot: Op, body: Block) -> int | None:
         """Which carried value is only the sum of a dot's products."""
         acc, ends = dot.operands[2], self._uses.get(dot.result, ())
@@ -231,4 +274,4 @@ class _Pipeliner:
 
     def _is_arithmetic(self, load: Op, body: Block) -> bool:
         """Whether the load's address and mask depend on the loop by pure ops alone."""
-        return all(op.row.is_pure and not op.regions for op in slice_of(load, body, self._ops))
+        return all(op.row.is_pure and not op.regions for op in slice_of([load], body, self._ops))

@@ -1,8 +1,9 @@
 """A loop whose operands are copied ahead, rebuilt in stages: first copies, iterations that copy for later ones.
 
-`pipeline` says which loads are copied, and which product runs while the next copies begin.
+`pipeline` says which loads are copied, and which product runs while the next copies begin; `delayed`, which one is
+begun an iteration late.
 Before: a `for` of laid-out IR.  After: what stands for it.  Tests: tests/targets/nvidia/test_pipeline.py,
-test_warpgroup.py.
+test_warpgroup.py, test_delayed.py.
 """
 
 from __future__ import annotations
@@ -10,24 +11,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from tilewright.ir.build import Builder
-from tilewright.ir.layout_rules import layout_of
+from tilewright.ir.build import Builder, make_op
 from tilewright.ir.node import Block, Op, Value
-from tilewright.ir.types import I32, Tile, Type
+from tilewright.ir.types import I32, Tile
 from tilewright.ir.walk import ops_in
-from tilewright.layout import views
-from tilewright.targets.nvidia.passes.staging import Buffer
+from tilewright.targets.nvidia.passes.ahead import Ahead, Copied
+from tilewright.targets.nvidia.passes.copied_ops import copied_op, with_results
+from tilewright.targets.nvidia.passes.delayed import Delayed
 from tilewright.targets.nvidia.wgmma import is_shared
-
-
-@dataclass(frozen=True)
-class Copied:
-    """A load that is made ahead: what it becomes in shared memory, and the type in which the dots take it."""
-
-    load: Op
-    buffer: Buffer
-    to: Tile
-    now: bool = False       # others take it, in registers
 
 
 @dataclass(frozen=True)
@@ -39,128 +30,98 @@ class Product:
     carried: int | None
 
 
-def slice_of(load: Op, body: Block, ops: Mapping[Value, Op]) -> list[Op]:
-    """The ops of `body` that the address and mask of `load` are made of, also in earlier iterations, in order."""
-    carried = dict(zip(body.args[1:], body.terminator.operands, strict=True))
-    inside = set(body.ops)
-    found: set[Op] = set()
-    work = [v for v in (load.operands[0], load.operand("mask")) if v is not None]
-    seen: set[Value] = set()
-    while work:
-        value = work.pop()
-        if value in seen:
-            continue
-        seen.add(value)
-        op = ops.get(value)
-        if value in carried:
-            work.append(carried[value])
-        elif op is not None and op in inside and op not in found:
-            found.add(op)
-            work += op.operands
-    return [op for op in body.ops if op in found]
-
-
 class StagedLoop:
     """One loop being rebuilt."""
 
     def __init__(self, op: Op, copies: Sequence[Copied], stages: int, ops: Mapping[Value, Op],
-                 product: Product | None) -> None:
-        self._op, self._copies, self._stages, self._product = op, copies, stages, product
+                 product: Product | None, delayed: Delayed | None = None) -> None:
+        self._op, self._copies, self._stages, self._product, self._delayed = op, copies, stages, product, delayed
         (self._body,) = op.regions
-        self._index_type = op.operands[0].type
-        ahead: set[Op] = set()
-        for c in copies:
-            ahead.update(slice_of(c.load, self._body, ops))
-        self._ahead = [o for o in self._body.ops if o in ahead]
-        used = {v for o in self._ahead for v in o.operands} | {v for c in copies for v in c.load.operands}
-        self._places = [k for k, arg in enumerate(self._body.args[1:]) if arg in used]     # carried values made ahead
         self._build = Builder()
         self._build.location = op.loc
+        self._ahead = Ahead(op, copies, stages, ops, None if delayed is None else delayed.load, self._build)
         self._by_groups = any(is_shared(c.to.layout) for c in copies)
 
     def rebuilt(self) -> list[Op]:
         """What stands for the loop."""
         build, op = self._build, self._op
-        lower, upper, step = op.operands[:3]
         with build.block() as ops:
-            buffers = [build.create("shared_alloc", (), {"memory": c.buffer.memory, "count": self._stages,
-                                                          "align": c.buffer.align})[0] for c in self._copies]
+            self._ahead.allocate()
             build.create("barrier")     # others may still read what lay there before
-            state = self._first_copies(buffers)
-            last = self._constant(I32, self._stages - 1)
-            inits = [*op.operands[3:], *state, self._constant(I32, 0), last]
-            types = [self._index_type, *(v.type for v in inits)]
+            own = [*op.operands[3:], *self._nothing()]
+            state = self._ahead.first()
+            inits = [*own, *state, self._constant(0), self._constant(self._stages - 1)]
+            types = [op.operands[0].type, *(v.type for v in inits)]
             hints = [a.hint for a in self._body.args]
-            region = build.region(types, lambda *args: self._iteration(args, buffers), hints=hints)
-            results = list(build.create("for", (lower, upper, step, *inits), {"unsigned": False, "stages": 1},
-                                        [region]))
+            region = build.region(types, lambda *args: self._iteration(args), hints=hints)
+            results = list(build.create("for", (*op.operands[:3], *inits), {"unsigned": False, "stages": 1}, [region]))
             if self._product is not None and self._product.carried is not None:
                 at = self._product.carried
                 results[at] = build.create("warpgroup_wait", (results[at],), {"pending": 0})[0]
-            for buffer in reversed(buffers):
-                build.create("shared_free", (buffer,))
+            if self._delayed is not None:
+                results[self._delayed.carried] = self._last(results)
+            self._ahead.free()
         renamed = dict(zip(results, op.results, strict=False))
-        return [_with_results(o, renamed) for o in ops]
+        return [with_results(o, renamed) for o in ops]
 
-    def _first_copies(self, buffers: Sequence[Value]) -> Sequence[Value]:
-        """Begin the copies of the iterations before the first; the carried values of the next one.
-
-        They are begun in a loop of their own: the code of one is long where a run may turn out to be none.
-        """
-        build = self._build
-        lower, upper, step = self._op.operands[:3]
-
-        def begun(number: Value, index: Value, *state: Value) -> Sequence[Value]:
-            slots = [self._slot(b, c, number) for b, c in zip(buffers, self._copies, strict=True)]
-            return [self._sum(index, step), *self._begin(index, state, self._is_before(index, upper, lower), slots)]
-
-        state = [self._op.operands[3 + k] for k in self._places]
-        first, count, one = (self._constant(I32, n) for n in (0, self._stages - 1, 1))
-        if self._stages == 2:
-            return begun(first, lower, *state)[1:]
-        region = build.region([I32, self._index_type, *(v.type for v in state)], begun)
-        attrs = {"unsigned": False, "stages": 1}
-        return build.create("for", (first, count, one, lower, *state), attrs, [region])[1:]
-
-    def _iteration(self, args: tuple[Value, ...], buffers: Sequence[Value]) -> Sequence[Value]:
-        build = self._build
+    def _iteration(self, args: tuple[Value, ...]) -> Sequence[Value]:
         count = len(self._body.args)
-        index, own, ahead = args[0], args[1:count], list(args[count:-2])
-        now, next_slot = args[-2], args[-1]
-        lower, upper, step = self._op.operands[:3]
-        build.create("async_wait", (), {"pending": self._stages - 2})
-        if self._by_groups:     # what is copied is read by another proxy
-            build.create("proxy_fence", (), {"everywhere": False})
-        build.create("barrier")
+        extra = count + (self._delayed is not None)
+        index, ahead, (now, next_slot) = args[0], args[extra:-2], args[-2:]
+        self._meet(self._stages - 2)
+        values = dict(zip(self._body.args, args[:count], strict=True))
+        late: Value | None = None
 
-        def begin_next(state: list[Value]) -> list[Value]:
-            distance = self._constant(self._index_type, self._stages - 1)
-            further = self._sum(index, build.create("mul", (step, distance))[0])
-            slots = [self._slot(b, c, next_slot) for b, c in zip(buffers, self._copies, strict=True)]
-            return self._begin(further, state, self._is_before(further, upper, index), slots)
+        def begin_next() -> Sequence[Value]:
+            return self._ahead.next(index, ahead, next_slot)
 
-        if self._product is None:
-            ahead = begin_next(ahead)
-        values = dict(zip(self._body.args, (index, *own), strict=True))
-        loads = {c.load: (c, self._slot(b, c, now)) for b, c in zip(buffers, self._copies, strict=True)}
-        needed = _needed(self._body, loads.keys())
-        for op in self._body.ops[:-1]:
-            if op not in needed:
-                continue
-            if op in loads:
-                copied, address = loads[op]
-                attrs = {"memory": copied.buffer.memory, "to": copied.to, "now": copied.now}
-                values[op.result] = build.create("shared_load", (address,), attrs, hint=op.result.hint)[0]
+        if self._delayed is not None and self._product is None:
+            late = self._begun_late(args[1 + self._delayed.carried], args[count], now)
+        following = begin_next() if self._product is None else ()
+        for op in self._own_ops():
+            copied = next((k for k, c in enumerate(self._copies) if c.load is op), None)
+            if copied is not None:
+                values[op.result] = self._view(copied, now, op)
             elif self._product is not None and op is self._product.dot:
                 sums = self._begun(op, values)
-                ahead = begin_next(ahead)
+                if self._delayed is not None:
+                    late = self._begun_late(args[1 + self._delayed.carried], args[count], now)
+                following = begin_next()
                 values[op.result] = self._waited(sums, op)
+            elif op.name == "convert" and values.get(op.operands[0], op.operands[0]).type == op.result.type:
+                values[op.result] = values[op.operands[0]]      # it was copied to be read so
             else:
-                self._clone(op, values)
-        following = [values.get(v, v) for v in self._body.terminator.operands]
-        return [*following, *ahead, self._after(now), self._after(next_slot)]
+                self._build.append(copied_op(op, values))
+        made = self._with_late_sums(late, values) if self._delayed is not None and late is not None else []
+        yielded = [values.get(v, v) for v in self._body.terminator.operands]
+        if self._delayed is not None:
+            sums = self._delayed.dot.operands[2]
+            yielded[self._delayed.carried] = values.get(sums, sums)
+        return [*yielded, *made, *following, self._after(now), self._after(next_slot)]
+
+    def _own_ops(self) -> list[Op]:
+        """The ops of an iteration but for those that only copies are made of, and what belongs to the product that is
+        delayed."""
+        needed = _needed(self._body, [c.load for c in self._copies])
+        if self._delayed is not None:
+            needed -= {self._delayed.dot, self._delayed.load, *self._delayed.turns, *self._delayed.between}
+        return [op for op in self._body.ops[:-1] if op in needed]
 
     # -- parts
+
+    def _meet(self, pending: int) -> None:
+        """All threads are here, with all copies but so many groups."""
+        self._build.create("async_wait", (), {"pending": pending})
+        if self._by_groups:     # what is copied is read by another proxy
+            self._build.create("proxy_fence", (), {"everywhere": False})
+        self._build.create("barrier")
+
+    def _view(self, which: int, slot: Value, load: Op) -> Value:
+        """The tile that was copied instead of a load."""
+        copied = self._copies[which]
+        attrs = {"memory": copied.buffer.memory, "to": copied.to, "now": copied.now}
+        address = self._ahead.slot(which, slot)
+        return self._build.create("shared_load", (address,), attrs, hint=load.result.hint)[0]
 
     @property
     def _is_late(self) -> bool:
@@ -175,94 +136,85 @@ class StagedLoop:
         build.location = op.loc
         (sums,) = build.create("warpgroup_dot", [values.get(v, v) for v in op.operands], op.attrs)
         if self._is_late:
-            (sums,) = build.create("warpgroup_wait", (sums,), {"pending": 1})
+            (sums,) = build.create("warpgroup_wait", (sums,), {"pending": 1, "done": False})
             build.create("barrier")
         build.location = self._op.loc
         return sums
 
     def _waited(self, sums: Value, op: Op) -> Value:
-        build = self._build
+        """The sums of the product, while the delayed one still runs."""
         if self._is_late:
             return sums
-        build.location = op.loc
-        (done,) = build.create("warpgroup_wait", (sums,), {"pending": 0}, hint=op.result.hint)
-        build.location = self._op.loc
+        self._build.location = op.loc
+        pending = 0 if self._delayed is None else 1
+        (done,) = self._build.create("warpgroup_wait", (sums,), {"pending": pending}, hint=op.result.hint)
+        self._build.location = self._op.loc
         return done
 
-    def _begin(self, index: Value, state: Sequence[Value], guard: Value, slots: Sequence[Value]) -> list[Value]:
-        """Begin the copies of the iteration of `index`, with the carried values `state`; the next ones."""
-        values: dict[Value, Value] = {self._body.args[0]: index}
-        values.update(zip((self._body.args[1 + k] for k in self._places), state, strict=True))
-        for op in self._ahead:
-            self._clone(op, values)
-        for copied, slot in zip(self._copies, slots, strict=True):
-            load, mask = copied.load, copied.load.operand("mask")
-            operands = [values.get(load.operands[0], load.operands[0]), slot, guard]
-            if mask is not None:
-                operands.append(values.get(mask, mask))
-            attrs = {"memory": copied.buffer.memory, "has_mask": mask is not None}
-            self._build.location = load.loc
-            self._build.create("async_copy", operands, attrs)
-        self._build.location = self._op.loc
-        self._build.create("async_commit")
-        yielded = self._body.terminator.operands
-        return [values.get(yielded[k], yielded[k]) for k in self._places]
-
-    def _clone(self, op: Op, values: dict[Value, Value]) -> None:
-        """A copy of `op` with `values` in place of its operands (and within its regions); its results join them."""
-        new = _copied_op(op, values)
-        self._build.append(new)
-
-    def _constant(self, t: object, value: int) -> Value:
-        return self._build.create("constant", (), {"type": t, "value": value})[0]
-
-    def _sum(self, a: Value, b: Value) -> Value:
-        return self._build.create("add", (a, b))[0]
-
-    def _is_before(self, index: Value, upper: Value, start: Value) -> Value:
-        """Whether an index is in the loop: below the bound, and not wrapped."""
-        build = self._build
-        below = build.create("cmp_lt_s", (index, upper))[0]
-        if index is start:
-            return below
-        forward = build.create("cmp_le_s", (start, index))[0]
-        return build.create("and", (below, forward))[0]
-
-    def _slot(self, buffer: Value, copied: Copied, number: Value) -> Value:
-        """The address of tile `number` of a buffer."""
-        size = self._constant(I32, copied.buffer.bytes)
-        return self._sum(buffer, self._build.create("mul", (number, size))[0])
+    def _constant(self, value: int) -> Value:
+        return self._ahead.constant(I32, value)
 
     def _after(self, slot: Value) -> Value:
         """The next slot, round the buffer."""
-        build = self._build
-        following = self._sum(slot, self._constant(I32, 1))
-        at_end = build.create("cmp_eq", (following, self._constant(I32, self._stages)))[0]
-        return build.create("select", (at_end, self._constant(I32, 0), following))[0]
+        following = self._ahead.sum(slot, self._constant(1))
+        at_end = self._build.create("cmp_eq", (following, self._constant(self._stages)))[0]
+        return self._build.create("select", (at_end, self._constant(0), following))[0]
 
+    # -- the product that is delayed
 
-def _copied_op(op: Op, values: dict[Value, Value]) -> Op:
-    """`op` anew, its results new values that `values` learns."""
-    operands = [values.get(v, v) for v in op.operands]
-    regions = [_copied_block(r, values) for r in op.regions]
-    results = [Value(_type_of(op, r, operands), r.hint) for r in op.results]
-    values.update(zip(op.results, results, strict=True))
-    return Op(op.row, operands, results, op.attrs, regions, op.loc)
+    def _nothing(self) -> list[Value]:
+        """Zeros as its first left operand, and where its first right operand is looked for."""
+        if self._delayed is None:
+            return []
+        left, load = self._delayed.dot.operands[0].type, self._delayed.load.result.type
+        assert isinstance(left, Tile) and isinstance(load, Tile)
+        memory = self._copies[self._place_of_late].buffer.memory
+        address = self._ahead.slot(self._place_of_late, self._constant(0))
+        self._build.create("shared_store", (self._zeros(load), address), {"memory": memory})
+        return [self._zeros(left)]
 
+    def _zeros(self, tile: Tile) -> Value:
+        (zero,) = self._build.create("constant", (), {"type": tile.element, "value": 0.0})
+        op = make_op("splat", (zero,), {"shape": tile.shape}, loc=self._op.loc)
+        return self._build.append(Op(op.row, op.operands, [Value(tile)], op.attrs, (), op.loc))[0]
 
-def _type_of(op: Op, result: Value, operands: Sequence[Value]) -> Type:
-    """The type of a result for these operands: a transposed tile follows what is read from shared memory."""
-    t = result.type
-    if op.name != "permute" or operands[0].type == op.operands[0].type:
-        return t
-    assert isinstance(t, Tile)
-    return Tile(t.shape, t.element, views.transposed(layout_of(operands[0]), op.attrs["order"]))
+    @property
+    def _place_of_late(self) -> int:
+        assert self._delayed is not None
+        return [c.load for c in self._copies].index(self._delayed.load)
 
+    def _begun_late(self, sums: Value, left: Value, slot: Value) -> Value:
+        """The product of the iteration before, which runs from here on."""
+        delayed = self._delayed
+        assert delayed is not None
+        self._build.location = delayed.dot.loc
+        values = {delayed.load.result: self._view(self._place_of_late, slot, delayed.load)}
+        for op in delayed.turns:
+            self._build.append(copied_op(op, values))
+        operands = (left, values[delayed.dot.operands[1]], sums)
+        (begun,) = self._build.create("warpgroup_dot", operands, delayed.dot.attrs)
+        self._build.location = self._op.loc
+        return begun
 
-def _copied_block(block: Block, values: dict[Value, Value]) -> Block:
-    args = tuple(Value(a.type, a.hint) for a in block.args)
-    values.update(zip(block.args, args, strict=True))
-    return Block(args, tuple(_copied_op(o, values) for o in block.ops))
+    def _with_late_sums(self, begun: Value, values: dict[Value, Value]) -> list[Value]:
+        """What is made of the sums, when they are there; the left operand of the next iteration."""
+        delayed = self._delayed
+        assert delayed is not None
+        self._build.location = delayed.dot.loc
+        (values[self._body.args[1 + delayed.carried]],) = self._build.create("warpgroup_wait", (begun,), {"pending": 0})
+        self._build.location = self._op.loc
+        for op in delayed.between:
+            self._build.append(copied_op(op, values))
+        left = delayed.dot.operands[0]
+        return [values.get(left, left)]
+
+    def _last(self, results: Sequence[Value]) -> Value:
+        """The sums with the product of the last iteration."""
+        assert self._delayed is not None
+        self._meet(0)
+        carried = len(self._body.args) - 1
+        begun = self._begun_late(results[self._delayed.carried], results[carried], results[-2])
+        return self._build.create("warpgroup_wait", (begun,), {"pending": 0})[0]
 
 
 def _needed(body: Block, copied: Collection[Op]) -> set[Op]:
@@ -277,11 +229,3 @@ def _needed(body: Block, copied: Collection[Op]) -> set[Op]:
             values.update(op.operands)
             values.update(v for region in op.regions for o in ops_in(region) for v in o.operands)
     return needed
-
-
-def _with_results(op: Op, renamed: Mapping[Value, Value]) -> Op:
-    """`op` with the old values for those of its results that have one."""
-    if not any(r in renamed for r in op.results):
-        return op
-    results = [renamed.get(r, r) for r in op.results]
-    return Op(op.row, op.operands, results, op.attrs, op.regions, op.loc)

@@ -1,4 +1,4 @@
-"""Where the tiles that are copied ahead lie in shared memory.
+"""Where the tiles that are copied ahead lie in shared memory, and how much all buffers take.
 
 16-byte chunks of rows are permuted so that ldmatrix reads without bank conflicts (`layout.shared.for_matrices`); rows
 run along the dimension in which global memory is contiguous, since a copy moves 16 bytes of it at a time.
@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.ir.layout_rules import layout_of
-from tilewright.ir.node import Op
+from tilewright.ir.node import Module, Op
 from tilewright.ir.types import Tile
+from tilewright.ir.walk import defining_ops, ops_in
 from tilewright.layout import Layout
 from tilewright.layout.linear import REGISTER, unpack
 from tilewright.layout.shared import for_matrices
@@ -31,7 +32,25 @@ class Buffer:
         """What it takes: the layout's padding is stored, too."""
         layout = self.memory.layout
         assert layout is not None
-        return -(-layout.numel * self.memory.element.bytes // self.align) * self.align
+        return -(-int(layout.numel) * self.memory.element.bytes // self.align) * self.align
+
+
+def buffer_bytes(op: Op) -> int:
+    """What a `shared_alloc` takes."""
+    return int(Buffer(op.attrs["memory"], op.attrs["align"]).bytes * op.attrs["count"])
+
+
+def buffer_bytes_of(module: Module) -> int:
+    """The most bytes that the buffers of pipelined loops take at once."""
+    ops = defining_ops(module.entry.body)
+    taken = most = 0
+    for op in ops_in(module.entry.body):
+        if op.name == "shared_alloc":
+            taken += buffer_bytes(op)
+            most = max(most, taken)
+        elif op.name == "shared_free":
+            taken -= buffer_bytes(ops[op.operands[0]])
+    return most
 
 
 def buffer_for(load: Op, to: Tile) -> Buffer:

@@ -71,7 +71,8 @@ def _widened(body: Body, a: Operand, kind: str) -> Operand:
     if type(a) is int:
         return a if kind == "s" else a & (1 << 32) - 1
     base, number = body.sums.get(a) or (a, 0)
-    if number and 0 <= number + body.ones.get(base, 1 << 31) < 1 << 31 and (kind == "s" or number > 0):
+    most = body.ones.get(base, 1 << 31)
+    if number and most < 1 << 31 and number + most < 1 << 31 and (kind == "s" or number > 0):
         result = plus(body, "i64", _widened(body, base, kind), number)
         body.widened[result] = a, "s" if number < 0 else "n"
         return result

@@ -134,6 +134,16 @@ def _choose_flag(body: Body, condition: str, a: Operand, b: Operand) -> Operand:
     return or_(body, "i1", and_(body, "i1", condition, a), and_(body, "i1", not_(body, condition), b))
 
 
+def _limits(t: str, kind: str) -> tuple[int, int]:
+    """The least and the greatest number of a type, as bits that a sign is read from.
+
+    With these an extremum is none; ptxas 13.0 takes `min.s32(max.u32(x, 0), 0)` and `max.u32(min.s32(x, 0), 0)` for 0,
+    as if both were of one signedness, and 64 bits alike (its SASS for 9.0, 10.0 and 12.0, 2026-12-01).
+    """
+    half = 1 << BITS[t] - 1
+    return (-half, half - 1) if kind == "s" else (0, -1)
+
+
 def extremum(body: Body, t: str, name: str, a: Operand, b: Operand) -> Operand:
     """`smin`, `umax` and so on."""
     kind, how = name[0], name[1:]
@@ -153,6 +163,8 @@ def extremum(body: Body, t: str, name: str, a: Operand, b: Operand) -> Operand:
             return extremum(body, t, name, *pair)
         if b < a:
             a, b = b, a
+    elif b in (limits := _limits(t, kind)):
+        return a if (b == limits[0]) == (how == "max") else b
     elif a in body.ones and t != "i8":
         known = _known("le", kind, body.ones[a], b, bits)      # or `ge`: always the one or the other
         if known is not None:

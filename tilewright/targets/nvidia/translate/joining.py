@@ -109,14 +109,45 @@ def _joined(blocks: list[Block], head: Block, end: Block, phis: list[Phi],
                         if phi.register in alive and (number == end.number or (number not in inside
                                                                                and len(end.ways) > 1)))
     names: dict[Operand, Operand] = {}
+    pairs: dict[int, _Pairs] = {}
     for phi in phis:
         following = phi.operands[end.number]
         place = made.get(following)
         if place is None or phi.register in busy or following in names:
             continue
         read = last.get(phi.register, -1)
-        if read < place or (read == place and _may_be_one(end.code[place], following, phi.register)):
+        if read == place and place not in pairs:
+            pairs[place] = _Pairs(end.code[place])
+        if read < place or (read == place and pairs[place].may_be_one(following, phi.register)):
             names[following] = phi.register
+    places = {phi.register: made[phi.operands[end.number]] for phi in phis if phi.operands[end.number] in names}
+    return {**names, **_begun([b for b in blocks if b.number in inside], blocks, end, places, alive)}
+
+
+def _begun(inside: list[Block], blocks: list[Block], end: Block, places: Mapping[Operand, int],
+           alive: set[Operand]) -> dict[Operand, Operand]:
+    """New names for what statements make of a loop's registers, of which nobody else in the loop reads one later, and
+    which are set again at these `places` of the block `end`.
+
+    ptxas may take a move in between for a use of sums that are still under way, and wait for them (C7517).
+    """
+    found: dict[Operand, tuple[Block, int, Operand]] = {}
+    for block in inside:
+        for place, record in enumerate(block.code):
+            if len(record) == 5 and record[1] in ties and end.dominators >> block.number & 1:
+                pairs = record[2][:2 * ties[record[1]]]
+                found.update((old, (block, place, new)) for new, old in zip(pairs[::2], pairs[1::2], strict=True)
+                             if old in places and record[-1].count(old) == 1)
+    if not found:
+        return {}
+    last, _ = _reads(inside, alive, set(found))
+    used, _ = _reads(blocks, alive, {new for _, _, new in found.values()})
+    names: dict[Operand, Operand] = {}
+    for old, (block, place, new) in found.items():
+        at = end.number, places[old]
+        read = used.get(new, (0, 0))
+        if last[old] == (block.number, place) and (read < at or (read == at and end.code[at[1]][1].count(";") <= 1)):
+            names[new] = old
     return names
 
 
@@ -138,15 +169,19 @@ def _places(block: Block, registers: set[str]) -> tuple[dict[Operand, int], dict
     return last, made
 
 
-def _may_be_one(record: Record, result: Operand, operand: Operand) -> bool:
-    """Whether a result may have the name of an operand: in one instruction, which reads all before it writes, or if the
-    result begins as just this operand, which the statement does not read elsewhere."""
-    if len(record) == 3 or record[1].count(";") == 1:
-        return True
-    moves = 2 * ties.get(record[1], 0)
-    names = record[2]
-    return operand not in names[moves:] and any(
-        names[k] == result and names[k + 1] == operand for k in range(0, moves, 2))
+class _Pairs:
+    """Which results of a record may have the name of an operand: in one instruction, which reads all before it writes,
+    any; of a statement one that begins as just this operand, which the statement does not read elsewhere."""
+
+    def __init__(self, record: Record) -> None:
+        self._all = len(record) == 3 or record[1].count(";") == 1
+        moves = 0 if self._all else 2 * ties.get(record[1], 0)
+        names = record[2]
+        self._begin = dict(zip(names[0:moves:2], names[1:moves:2]))
+        self._read = set(names[moves:])
+
+    def may_be_one(self, result: Operand, operand: Operand) -> bool:
+        return self._all or (self._begin.get(result) == operand and operand not in self._read)
 
 
 def _has(record: Record, names: Mapping[Any, Any]) -> bool:
