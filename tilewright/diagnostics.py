@@ -279,7 +279,7 @@ class OutOfBoundsError(TritonError, IndexError):
         self.bad, self.kernel, self.program, self.location = bad, kernel, program, location
         self.argument, self.index, self.elements = bad.argument, bad.index, bad.elements
         lane = f"tile element {list(bad.lane)} of " if bad.lane else ""
-        cure = ("if that element is not wanted, give the access a mask that is false there: mask=offsets < n; if it "
+        cure = ("if that element is not wanted, give the access a mask that is false there; if it "
                 f"belongs to a larger tensor that {bad.argument!r} is a view of, pass that tensor, or launch within "
                 "knobs.scope(check_bounds=False)")
         super().__init__(render(f"{kernel}: {bad} ({lane}program {program}); {cure}", location))
@@ -307,7 +307,7 @@ class MemoryFaultError(TritonError):
         lane = f"tile element {list(bad.lane)} of " if bad is not None and bad.lane else ""
         told = f"{kernel}: memory fault at address {address:#x}{', ' if what else ''}{what} ({lane}program {program})"
         cure = ("launch it with check=True, which tests every access" if bad is None else
-                "give the access a mask that is false there (mask=offsets < n), and leave the tests of bounds on "
+                "give the access a mask that is false there, and leave the tests of bounds on "
                 "(TILEWRIGHT_CHECK_BOUNDS), which find it before anything is written")
         super().__init__(f"{render(told, location)}\nlikely cure: {cure}")
 

@@ -26,7 +26,7 @@ Tilewright runs the language of triton 3.6 and 3.9. Where the releases differ it
 what only 3.6 does. Below is where it departs from both, or from one, on purpose: mostly where triton leaves a result
 open, refuses what Python allows, or lets a mistake pass. Each entry is pinned by the tests that it names.
 
-What is not there yet is listed in [language.md](language.md#not-there-yet). Neither promises the last bits of `exp`,
+What is not there yet is listed in [README.md](../README.md#what-there-is). Neither promises the last bits of `exp`,
 `sin` and the like, nor the order of float sums.
 
 This page is made from the tests: `.venv/bin/python -m tools.differences_page > docs/differences.md`."""

@@ -140,3 +140,21 @@ def test_too_late_says_what_was_first(tmp_path: Path, torch_part: str | None) ->
     assert message.startswith("RuntimeError: tilewright.compat.install() comes too late")
     assert "triton" in message and str(tmp_path) in message and "tilewright run" in message
     assert (torch_part is None) or torch_part in message
+
+
+def test_messages_name_the_package_that_the_program_imports() -> None:
+    code = """
+import triton, triton.language as tl
+@triton.jit
+def kernel(x):
+    tl.store(x, tl.tanh(1.0))
+import numpy
+try:
+    kernel[(1,)](numpy.zeros(1, numpy.float32))
+except triton.CompilationError as error:
+    print(error.message)
+"""
+    said = "use libdevice.tanh (from {}.language.extra import libdevice)"
+    assert output(INSTALL + code).endswith(said.format("triton"))
+    own = code.replace("import triton, triton.", "import tilewright as triton, tilewright.")
+    assert output(own).endswith(said.format("tilewright"))

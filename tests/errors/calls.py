@@ -137,3 +137,8 @@ def print_of_two_texts():
 def function_of_numpy_by_another_name(x):
     t = tl.load(x + tl.arange(0, 16))
     tl.store(x, np.mean(t))  # error: CompilationError: mean is a function of numpy, which a kernel cannot call; write
+
+
+@case(x="*fp32")
+def device_print_without_a_text(x):
+    tl.device_print(tl.load(x))  # error: CompilationError: takes a text first, not fp32: write tl.device_print("x", tl

@@ -9,14 +9,14 @@ from tilewright.language.options import ConstantArg
 
 @case(x="*fp32", n="i32")
 def arange_of_argument(x, n):
-    offsets = tl.arange(0, n)  # error: CompilationError: `end` is the run-time value int32
+    offsets = tl.arange(0, n)  # error: CompilationError: `n` is the run-time value int32
     tl.store(x + offsets, 1)
 
 
 @case(x="*fp32")
 def arange_of_variable(x):
     size = 16
-    offsets = tl.arange(0, size)  # error: CompilationError: `end` is the run-time value int32
+    offsets = tl.arange(0, size)  # error: CompilationError: `size` is the run-time value int32
     tl.store(x + offsets, 1)
 
 

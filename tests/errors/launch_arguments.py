@@ -48,7 +48,7 @@ def one_too_many():
 
 @launch_case
 def given_twice():
-    scale[(1,)](X, X, 8, 2.0, 8, n=8)  # error: TypeError: scale() got multiple values for argument 'n'
+    scale[(1,)](X, X, 8, 2.0, 8, n=8)  # error: TypeError: by name; its parameters are x, out, n
 
 
 @launch_case

@@ -124,7 +124,7 @@ def none_or_tile(x, n):
 
 @case(x="*fp32")
 def function_of_libdevice(x):
-    tl.store(x, tl.tanh(tl.load(x)))  # error: CompilationError: no attribute 'tanh'; use libdevice.tanh (from
+    tl.store(x, tl.tanh(tl.load(x)))  # error: CompilationError: use libdevice.tanh (from tilewright.
 
 
 @case(x="*fp32")

@@ -105,7 +105,7 @@ def unpacking_too_few(x, n):
 @case(x="*fp32", n="*i64")
 def pointer_as_a_number(x, n):
     i = tl.arange(0, 8)
-    tl.store(x + i, 1.0, mask=i < n)  # error: CompilationError: a tensor is a pointer: pass x.item()
+    tl.store(x + i, 1.0, mask=i < n)  # error: CompilationError: n is a pointer: read what it points to with tl.load(n)
 
 
 @case(x="*i32", n="u32")

@@ -24,14 +24,14 @@ def test_one_op_each():
 
 
 @pytest.mark.parametrize("name, args, types, message", [
-    ("sort", (2,), ("fp32[4, 4]",), "dim of tl.sort 2 is out of range for a tile with 2 dimensions; allowed are -2"),
+    ("sort", (2,), ("fp32[4, 4]",), "dim=2 of tl.sort is out of range for a tile with 2 dimensions; allowed are -2"),
     ("sort", (), ("*fp32[4]",), "tl.sort takes numbers"),
     ("sort", (), ("fp32",), "tl.sort needs a tile"),
-    ("topk", (5,), ("fp32[4]",), r"k of tl.topk must be in 1..4"),
+    ("topk", (5,), ("fp32[4]",), "k of tl.topk must be from 1 to 4, the size of dimension 0 of fp32\\[4\\], not 5"),
     ("gather", (0,), ("fp32[4]", "fp32[4]"), "index of tl.gather must hold integers"),
     ("gather", (0,), ("fp32[4]", "int32[2, 4]"), "same rank"),
     ("gather", (0,), ("fp32[4, 8]", "int32[2, 4]"), "index dim 1 must match the corresponding source dim"),
-    ("gather", (2,), ("fp32[4]", "int32[4]"), "axis of tl.gather 2 is out of range"),
+    ("gather", (2,), ("fp32[4]", "int32[4]"), "axis=2 of tl.gather is out of range"),
     ("histogram", (4,), ("fp32[4]",), "tl.histogram only supports integer input"),
     ("histogram", (0,), ("int32[4]",), "num_bins of tl.histogram must be 1 or more"),
 ])

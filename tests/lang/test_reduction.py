@@ -54,7 +54,7 @@ class TestSum:
     def test_refuses(self):
         with pytest.raises(ValueError, match="tl.sum needs a tile"):
             trace(lambda b, x: x.sum(), "fp32")
-        with pytest.raises(ValueError, match="axis of tl.sum 2 is out of range for a tile with 2 dimensions.* -2 to 1"):
+        with pytest.raises(ValueError, match="axis=2 of tl.sum is out of range for a tile with 2 dimensions.* -2 to 1"):
             trace(lambda b, x: x.sum(2), "fp32[2, 2]")
         with pytest.raises(TypeError, match="axis of tl.sum must be known"):
             trace(lambda b, x, n: x.sum(n), "fp32[4]", "int32")

@@ -5,6 +5,8 @@ import threading
 import pytest
 
 import tilewright as triton
+import tilewright.language as tl
+from tilewright.diagnostics import KernelAssertionError
 from tilewright.runtime import knobs
 from tilewright.runtime.absent_knobs import ABSENT
 
@@ -104,6 +106,38 @@ def test_assigning_counts_until_the_scope_ends(monkeypatch):
         with pytest.raises(TypeError, match="takes bool"):
             knobs.runtime.debug = "yes"
     assert knobs.read("debug") is False and "debug" not in knobs.overrides()
+
+
+def test_knobs_are_assigned_on_the_module_too(monkeypatch):
+    for variable in ("TILEWRIGHT_DEBUG", "TRITON_DEBUG", "TILEWRIGHT_NUM_THREADS"):
+        monkeypatch.delenv(variable, raising=False)
+    with knobs.scope():
+        triton.knobs.debug = True
+        assert knobs.read("debug") is triton.knobs.debug is True and knobs.overrides()["debug"] is True
+        triton.knobs.num_threads = 1
+        assert knobs.read("num_threads") == 1
+        del triton.knobs.debug
+        assert knobs.read("debug") is False
+        with pytest.raises(TypeError, match="knob debug takes bool, not str"):
+            triton.knobs.debug = "x"
+        with pytest.raises(AttributeError, match="no knob 'debgu'; there are interpret, debug"):
+            triton.knobs.debgu = True
+        with pytest.raises(AttributeError, match=r"knobs\.runtime is a group of knobs; .* knobs\.runtime\.interpret"):
+            triton.knobs.runtime = True
+        with pytest.raises(AttributeError, match="no knob 'debgu'"):
+            del triton.knobs.debgu
+    assert "num_threads" not in knobs.overrides()
+
+
+def test_an_assigned_knob_counts_for_launches():
+    @triton.jit
+    def says_no(n):
+        tl.device_assert(n < 0, "never")
+
+    with knobs.scope():
+        triton.knobs.debug = True
+        with pytest.raises(KernelAssertionError, match="never"):
+            says_no[(1,)](1)
 
 
 # the groups of triton.knobs and their names, of releases 3.6 and 3.9

@@ -19,9 +19,9 @@ The values of bool knobs are 1, true, on, yes or 0, false, off, no; numbers are 
 `TILEWRIGHT_` and is none of these is a warning, once a process.
 
 A kernel sees the environment as it was when it was decorated. `tilewright.knobs.scope(name=value)` overrides knobs in
-a `with` block, for launches inside it, in this thread; `tilewright.knobs.name` is what counts now. Where triton has a
-name for a knob (`triton.knobs.runtime.debug`), `tilewright.knobs` has it too: it can be read, assigned (for this
-thread, until the `scope()` around it ends) and deleted.
+a `with` block, for launches inside it, in this thread; `tilewright.knobs.name` is what counts now. It can be read,
+assigned (for this thread, until the `scope()` around it ends) and deleted. Where triton has a name for a knob
+(`triton.knobs.runtime.debug`), `tilewright.knobs` has it too.
 
 This page is made from the table in `tilewright/runtime/knobs.py`: `tilewright knobs --page > docs/knobs.md`.
 """

@@ -169,7 +169,7 @@ def bind_arguments(fn: SourceFunction, args: Arguments, kwargs: Keywords) -> dic
                                     f"parameters are {_signature(params)}")
         if name in bound:
             raise LanguageTypeError(f"{fn.__name__}() got multiple values for argument {name!r}: by position and by "
-                                    "name")
+                                    f"name; its parameters are {_signature(params)}")
         bound[name] = value
     if variadic is not None:
         bound[variadic.name] = as_tuple(args[len(positional):])

@@ -5,7 +5,10 @@ Only for messages: after "has no attribute" and "cannot be called".  Tests: test
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tilewright import language
+from tilewright.imported import imported
 from tilewright.language.builtin import is_builtin
 from tilewright.language.extra import libdevice
 
@@ -19,11 +22,11 @@ _SPELLED = {
     "silu": "write x * tl.sigmoid(x)",
     "gelu": "write 0.5 * x * (1 + tl.erf(x * 0.7071067811865476))",
     "square": "write x * x",
-    "round": "use libdevice.rint (from triton.language.extra import libdevice)",
     "linspace": "compute it from tl.arange",
     "any": "write tl.max((x != 0).to(tl.int32), axis)",
     "all": "write tl.min((x != 0).to(tl.int32), axis)",
 }
+_OF_LIBDEVICE = {"round": "rint"}
 # methods of arrays and torch's tensors
 _METHODS = {
     "astype": "write x.to(dtype)", "type_as": "write x.to(y.dtype)", "float": "write x.to(tl.float32)",
@@ -44,9 +47,16 @@ def language_function(name: str) -> str:
         return f"use tl.{own}"
     if name in _SPELLED:
         return _SPELLED[name]
-    if name in libdevice.FUNCTIONS:
-        return f"use libdevice.{name} (from triton.language.extra import libdevice)"
+    device = _OF_LIBDEVICE.get(name, name)
+    if device in libdevice.FUNCTIONS:
+        return f"use libdevice.{device} (from {_package()}.language.extra import libdevice)"
     return ""
+
+
+def _package() -> str:
+    """The name by which the program imports the language: triton's, where `compat` has made it ours."""
+    alias = getattr(imported("triton.language"), "__file__", None) or ""
+    return "triton" if alias.startswith(str(Path(language.__file__).parents[1])) else "tilewright"
 
 
 def method(name: str) -> str:

@@ -18,6 +18,7 @@ from tilewright.frontend.graph import GraphBuilder, Retrace
 from tilewright.frontend.liveness import Liveness
 from tilewright.frontend.nesting import too_deep
 from tilewright.frontend.scope import Locals
+from tilewright.frontend.written import said_of
 from tilewright.language.errors import LanguageError
 from tilewright.language.function import SourceFunction
 
@@ -94,10 +95,10 @@ class Placed:
         if isinstance(error, RecursionError):
             place, message = too_deep(state.fn.tree(), node)
             raise state.error(place, message) from None
-        raise state.error(node, said(error)) from error
+        raise state.error(node, said(error, state.fn, node)) from error
 
 
-def said(error: Exception) -> str:
-    """The text of an error.  One that is not the language's (of a constexpr function, or a fault of the compiler) is
-    named as well."""
-    return str(error) if isinstance(error, LanguageError) else f"{type(error).__name__}: {error}"
+def said(error: Exception, fn: SourceFunction, node: ast.AST | None) -> str:
+    """The text of an error at a node.  One that is not the language's (of a constexpr function, or a fault of the
+    compiler) is named as well."""
+    return said_of(error, fn, node) if isinstance(error, LanguageError) else f"{type(error).__name__}: {error}"

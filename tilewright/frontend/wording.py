@@ -19,6 +19,9 @@ def plural(count: int, noun: str) -> str:
 
 def no_bound(name: str, came: str) -> str:
     """The message for a start, end or step of a loop of type `came`."""
+    if came.startswith("pointer"):
+        return f"the {name} of a range must be an integer scalar, and this is a pointer: read what it points to with " \
+               "tl.load, or pass a number to the kernel (a tensor of one element by .item())"
     cure = "" if "[" in came else "; divide with // or tl.cdiv, or convert with .to(tl.int32)"
     return f"the {name} of a range must be an integer scalar, not {came}{cure}"
 

@@ -33,6 +33,7 @@ from tilewright.frontend.scope import Locals, lookup
 from tilewright.frontend.state import said
 from tilewright.frontend.values import as_tuple, from_python, is_number, is_static, is_tuple, to_python, type_name
 from tilewright.frontend.wording import no_bound
+from tilewright.frontend.written import node_at
 from tilewright.interpret.eager import EagerBuilder
 from tilewright.interpret.flow import Branch, Choice, CountedLoop, History, Loop, TypeChange, Unrolled, scalar_value
 from tilewright.interpret.instrument import BranchFacts, Instrumented, LoopFacts
@@ -64,7 +65,8 @@ def step(method: Method) -> Method:
         except (TritonError, TimeoutError, bdb.BdbQuit):
             raise
         except Exception as error:
-            raise self.error(self.code.locations[place], said(error)) from error
+            location, source = self.code.locations[place], self.code.source
+            raise self.error(location, said(error, source, node_at(source, location))) from error
         finally:
             self.tracing.resume()
 

@@ -18,7 +18,7 @@ def common_shape(shapes: Sequence[Shape], names: Sequence[str] = ()) -> Shape:
     """The shape to which all of `shapes` broadcast."""
     rank = max(map(len, shapes), default=0)
     result = [1] * rank
-    for index, one in enumerate(shapes):
+    for one in shapes:
         offset = rank - len(one)
         for i, size in enumerate(one):
             have = result[offset + i]
@@ -26,8 +26,8 @@ def common_shape(shapes: Sequence[Shape], names: Sequence[str] = ()) -> Shape:
                 listed = ", ".join(f"{names[k] + ' ' if names else ''}{list(s)}" for k, s in enumerate(shapes))
                 raise LanguageValueError(
                     f"Cannot make_shape_compatible: incompatible dimensions at index {offset + i}: {have} and {size} "
-                    f"(shapes {listed}); sizes must be equal or 1, so add dimensions with [:, None] or [None, :] "
-                    f"or fix operand {index + 1}")
+                    f"(shapes {listed}); sizes must be equal or 1: add dimensions with [:, None] or [None, :], or "
+                    "make the sizes equal")
             if size != 1:
                 result[offset + i] = size
     return tuple(result)
@@ -54,6 +54,6 @@ def broadcast_all(builder: Builder, values: Sequence[tensor], names: Sequence[st
     return [broadcast_to(builder, x, target) for x in values]
 
 
-def broadcast_pair(builder: Builder, a: tensor, b: tensor) -> tuple[tensor, tensor]:
-    left, right = broadcast_all(builder, (a, b))
+def broadcast_pair(builder: Builder, a: tensor, b: tensor, names: Sequence[str] = ()) -> tuple[tensor, tensor]:
+    left, right = broadcast_all(builder, (a, b), names)
     return left, right

@@ -109,7 +109,7 @@ def _cast_pointer(builder: Builder, x: tensor, to: Scalar) -> tensor:
         if to in (int64, uint64):
             return _op(builder, "ptr_to_int", x, to)
         raise LanguageTypeError(f"cannot cast {source} to {to}: a pointer converts to int64, uint64 or another "
-                                "pointer type only")
+                                "pointer type only; for the numbers that it points to use tl.load")
     if source.is_int() and not source.is_int1():
         return _op(builder, "int_to_ptr", cast(builder, x, int64), to)
     raise LanguageTypeError(f"cannot cast {source} to {to}: only integers convert to pointers")

@@ -16,7 +16,16 @@ from tilewright.language.errors import IncompatibleTypeErrorImpl, LanguageTypeEr
 from tilewright.language.operators import as_type, common_type, need_bool, prepare
 from tilewright.language.tensor import tensor
 from tilewright.language.types import int1, make_type, pointer_type
-from tilewright.language.values import describe, element_type, emit, shape, to_tensor, with_dtype
+from tilewright.language.values import (
+    describe,
+    element_type,
+    emit,
+    is_pointer,
+    read_first,
+    shape,
+    to_tensor,
+    with_dtype,
+)
 
 _SYMBOLS = {"Lt": "<", "LtE": "<=", "Gt": ">", "GtE": ">=", "Eq": "==", "NotEq": "!="}
 _CODES = {"Lt": "lt", "LtE": "le", "Gt": "gt", "GtE": "ge", "Eq": "eq", "NotEq": "ne"}
@@ -31,9 +40,9 @@ def compare(builder: Builder, operator: str, lhs: Any, rhs: Any) -> tensor:
     left, right = element_type(lhs), element_type(rhs)
     if isinstance(left, pointer_type) or isinstance(right, pointer_type):
         both = isinstance(left, pointer_type) and isinstance(right, pointer_type)
-        cure = ("pointers do not compare; cast them to tl.int64 first" if both else
-                "a pointer does not compare with a number: read what it points to with tl.load; and an argument that "
-                "is a tensor is a pointer: pass x.item() for a number")
+        pointer, which = (lhs, "left") if isinstance(left, pointer_type) else (rhs, "right")
+        cure = ("pointers do not compare; compare the numbers that they point to, by tl.load, or the addresses, cast "
+                "to tl.int64" if both else f"`{symbol}` takes numbers, but {read_first(unwrap(pointer), which)}")
         raise IncompatibleTypeErrorImpl(left, right, cure)
     a, b = prepare(builder, lhs, rhs, symbol)
     if a.dtype.is_floating():
@@ -99,6 +108,9 @@ def truth(builder: Builder, x: Any) -> Any:
                                      "tl.where or a mask")
         builder.warn(f"the condition is a tile of one element ({x}); a scalar is expected")
         x = emit(builder, "reshape", (x,), make_type((), x.dtype), {"shape": ()})
+    if is_pointer(x):
+        builder.warn("the condition is a pointer, which holds whatever it points to; for the number there write "
+                     "tl.load(pointer), and to ask whether an argument was given, `is not None`")
     return is_nonzero(builder, x)
 
 
@@ -119,7 +131,10 @@ def _pointer_pair(builder: Builder, x: Any, y: Any) -> tuple[tensor, tensor] | N
     if not (isinstance(left, pointer_type) or isinstance(right, pointer_type)):
         return None
     if left != right:
-        raise IncompatibleTypeErrorImpl(left, right, "tl.where takes two pointers of one type, or two numbers")
+        pointer, which = (x, "where.1|where.x") if isinstance(left, pointer_type) else (y, "where.2|where.y")
+        cure = ("" if isinstance(left, pointer_type) and isinstance(right, pointer_type) else
+                f"; {read_first(unwrap(pointer), which)}")
+        raise IncompatibleTypeErrorImpl(left, right, f"tl.where takes two pointers of one type, or two numbers{cure}")
     return to_tensor(builder, x), to_tensor(builder, y)
 
 

@@ -11,7 +11,7 @@ from tilewright.language import casting
 from tilewright.language.builder import Builder
 from tilewright.language.builtin import builtin, tensor_member
 from tilewright.language.constexpr import unwrap
-from tilewright.language.errors import LanguageTypeError, LanguageValueError
+from tilewright.language.errors import LanguageTypeError, LanguageValueError, as_written
 from tilewright.language.tensor import tensor
 from tilewright.language.types import TRITON_MAX_TENSOR_NUMEL, block_type, check_shape, dtype, int32
 from tilewright.language.values import (
@@ -64,9 +64,10 @@ def arange(start: Any, end: Any, *, _builder: Builder) -> tensor:
     values = [unwrap(start), unwrap(end)]
     for name, value in zip(("start", "end"), values, strict=True):
         if isinstance(value, tensor):
-            cure = how_to_know(value) or ("annotate the parameter that it comes from (`BLOCK: tl.constexpr`), or, if "
-                                          "it is a size of data, take a constexpr range and mask it with `< n`")
-            raise LanguageValueError(f"arange's arguments must be of type tl.constexpr: `{name}` is {describe(value)}; "
+            text = as_written(f"arange.{name}", name)
+            cure = how_to_know(value) or ("annotate the parameter that it comes from as tl.constexpr, or, if it is a "
+                                          f"size of data, take a constexpr range and mask it with `< {text}`")
+            raise LanguageValueError(f"arange's arguments must be of type tl.constexpr: `{text}` is {describe(value)}; "
                                      f"{cure}")
     low, high = (known_int(v, f"`{n}` of tl.arange") for n, v in zip(("start", "end"), values, strict=True))
     if high <= low:

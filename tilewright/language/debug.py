@@ -16,7 +16,7 @@ from tilewright.language.builder import Builder
 from tilewright.language.builtin import builtin
 from tilewright.language.casting import is_nonzero
 from tilewright.language.constexpr import unwrap
-from tilewright.language.errors import LanguageTypeError, LanguageValueError
+from tilewright.language.errors import LanguageTypeError, LanguageValueError, as_written
 from tilewright.language.tensor import tensor
 from tilewright.language.types import dtype, int1
 from tilewright.language.values import describe, emit, known, known_bool, shape, to_tensor, with_dtype
@@ -59,6 +59,9 @@ def device_print(prefix: Any, *args: Any, hex: Any = False, _builder: Builder) -
     each line names its operand.  `hex=True` prints bits: integers as 0x..., floats as C's %a.  Python's `print` in a
     kernel is the same.
     """
+    if isinstance(unwrap(prefix), tensor):
+        raise LanguageTypeError(f"tl.device_print takes a text first, not {unwrap(prefix)}: write "
+                                f'tl.device_print("x", {as_written("device_print.prefix", "x")})')
     text = known(prefix, "prefix of tl.device_print")
     if not isinstance(text, str) or not text.isascii():
         raise LanguageTypeError(f"the first argument of tl.device_print must be an ascii string, not {describe(text)}; "

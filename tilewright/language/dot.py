@@ -12,7 +12,7 @@ from tilewright.ir.ops.attributes import Precision
 from tilewright.language.builder import Builder
 from tilewright.language.builtin import builtin
 from tilewright.language.constexpr import unwrap
-from tilewright.language.errors import LanguageTypeError, LanguageValueError
+from tilewright.language.errors import LanguageTypeError, LanguageValueError, argument, as_written
 from tilewright.language.tensor import tensor
 from tilewright.language.types import (
     bfloat16,
@@ -26,7 +26,17 @@ from tilewright.language.types import (
     int8,
     int32,
 )
-from tilewright.language.values import Shape, describe, emit, full_of, known, known_dtype, known_int, shape
+from tilewright.language.values import (
+    Shape,
+    describe,
+    emit,
+    full_of,
+    known,
+    known_dtype,
+    known_int,
+    refuse_pointer,
+    shape,
+)
 
 _OPERANDS = (int8, float16, bfloat16, float32, float64, float8e4nv, float8e5)
 
@@ -72,7 +82,8 @@ def _operand(value: Any, name: str) -> tensor:
 
 
 def _check_types(a: tensor, b: tensor) -> None:
-    for x, name in ((a, "input"), (b, "other")):
+    for position, (x, name) in enumerate(((a, "input"), (b, "other"))):
+        refuse_pointer(x, "tl.dot", argument("dot", position, name))
         if x.dtype not in _OPERANDS:
             raise LanguageTypeError(f"Unsupported dtype {x.dtype} of `{name}` in tl.dot; allowed are "
                                     f"{', '.join(map(str, _OPERANDS))}")
@@ -92,8 +103,19 @@ def _result_shape(a: tensor, b: tensor) -> Shape:
     if left[-1] != right[-2]:
         raise LanguageValueError(f"First input shape ({list(left)}) and second input shape {list(right)} are not "
                                  "compatible for matmul: second index of first shape "
-                                 f"({left[-1]}) must be equal to first index of second shape ({right[-2]})")
+                                 f"({left[-1]}) must be equal to first index of second shape ({right[-2]}); "
+                                 f"{_how_to_fit(left, right)}")
     return (*left[:-1], right[-1])
+
+
+def _how_to_fit(left: Shape, right: Shape) -> str:
+    """What to do with shapes whose inner sizes differ."""
+    first, second = (as_written(argument("dot", i, name), name) for i, name in enumerate(("input", "other")))
+    if left[-1] == right[-1]:
+        return f"transpose the second: tl.trans({second})"
+    if left[-2] == right[-2]:
+        return f"transpose the first: tl.trans({first})"
+    return f"{first} is [M, K] and {second} [K, N]: make both with the same K"
 
 
 def _result_type(a: tensor, acc: tensor | None, out_dtype: Any) -> dtype:

@@ -21,7 +21,7 @@ from tilewright.language.dot import dot
 from tilewright.language.errors import LanguageTypeError, LanguageValueError
 from tilewright.language.tensor import tensor
 from tilewright.language.types import bfloat16, float8e4nv, float8e5, float16, float32, int32, uint8
-from tilewright.language.values import describe, known, known_bool, known_dtype, shape
+from tilewright.language.values import describe, known, known_bool, known_dtype, refuse_pointer, shape
 
 # Bits of a number, the leading one included (OCP MX 1.0, section 5.3; IEEE 754; PTX ISA 5.2.3 for tf32).
 _BITS = {"e2m1": 2, "e4m3": 4, "e5m2": 3, "bf16": 8, "fp16": 11}
@@ -66,6 +66,7 @@ def _bits_of(format: Any, scale: Any) -> int:
 def _elements(builder: Builder, value: Any, format: Any, packed: int, name: str) -> tensor:
     """The elements of an operand as fp32."""
     x, kind = unwrap(value), known(format, f"{name}_format")
+    refuse_pointer(x, "tl.dot_scaled", f"dot_scaled.{name}")
     if not isinstance(x, tensor) or len(shape(x)) != 2:
         raise LanguageTypeError(f"{name} of tl.dot_scaled must be a tile of two dimensions, not {describe(value)}")
     if kind == "e2m1":

@@ -17,7 +17,7 @@ from tilewright.language.constexpr import unwrap
 from tilewright.language.errors import LanguageTypeError
 from tilewright.language.tensor import tensor
 from tilewright.language.types import dtype, int1
-from tilewright.language.values import describe, emit, known, known_bool, to_tensor
+from tilewright.language.values import describe, emit, is_pointer, known, known_bool, to_tensor
 
 
 class PropagateNan(enum.Enum):
@@ -114,7 +114,7 @@ def mul(x: Any, y: Any, sanitize_overflow: Any = True, *, _builder: Builder) -> 
 
 def _arithmetic(builder: Builder, operator: str, x: Any, y: Any, sanitize: Any) -> tensor:
     left, right = unwrap(x), unwrap(y)
-    if operators.is_pointer(left) or operators.is_pointer(right):
+    if is_pointer(left) or is_pointer(right):
         return operators.arithmetic(builder, operator, left, right)
     return operators.add_sub_mul(builder, operator, left, right, known_bool(sanitize, "sanitize_overflow"))
 

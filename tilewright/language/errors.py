@@ -7,9 +7,41 @@ a mistake in a kernel from a fault of the compiler.  Tests: tests/lang/.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+
+_MARK = re.compile("\x1a(.*?)\x1b(.*?)\x1c")
+
+
+def as_written(which: str, otherwise: str) -> str:
+    """Room in a message for the text of an operand, which who knows the source fills in; else it says `otherwise`.
+
+    `which` is `left` or `right` of an operator, `operand`, `condition`, `value` or `index` of a subscript, or an
+    argument of a name of the language: see `argument`.
+    """
+    return f"\x1a{which}\x1b{otherwise}\x1c"
+
+
+def argument(function: str, position: int, name: str) -> str:
+    """What `as_written` calls the argument `name` of `tl.function`, given by position or by name."""
+    bare = function.rpartition(".")[2]
+    return f"{bare}.{position}|{bare}.{name}"
+
+
+def with_operands(message: str, texts: Mapping[str, str]) -> str:
+    """A message with the texts of operands filled in."""
+    def text(found: re.Match[str]) -> str:
+        return next((texts[name] for name in found[1].split("|") if name in texts), found[2])
+
+    return _MARK.sub(text, message)
+
 
 class LanguageError(Exception):
-    """Base of the errors that a kernel's author caused."""
+    """Base of the errors that a kernel's author caused.  `template` is the text with room for operands."""
+
+    def __init__(self, message: str = "") -> None:
+        self.template = message
+        super().__init__(with_operands(message, {}))
 
 
 class LanguageTypeError(LanguageError, TypeError):
@@ -30,5 +62,5 @@ class IncompatibleTypeErrorImpl(LanguageTypeError):
 
     def __init__(self, left: object, right: object, why: str = "") -> None:
         self.type_a, self.type_b = left, right
-        self.message = f"invalid operands of type {left} and {right}{'; ' + why if why else ''}"
-        super().__init__(self.message)
+        super().__init__(f"invalid operands of type {left} and {right}{'; ' + why if why else ''}")
+        self.message = str(self)

@@ -13,14 +13,15 @@ from tilewright.language.broadcasting import broadcast_all
 from tilewright.language.builder import Builder
 from tilewright.language.builtin import Builtin, builtin, tensor_member
 from tilewright.language.constexpr import unwrap
-from tilewright.language.errors import LanguageTypeError
+from tilewright.language.errors import LanguageTypeError, argument
 from tilewright.language.tensor import tensor
 from tilewright.language.types import dtype, float32, float64, pointer_type
-from tilewright.language.values import element_type, emit, is_literal, known_bool, to_tensor
+from tilewright.language.values import element_type, emit, is_literal, known_bool, refuse_pointer, to_tensor
 
 
 def need_types(x: tensor, allowed: tuple[dtype, ...], what: str) -> None:
     """The quoted message of triton, and what to do."""
+    refuse_pointer(x, f"tl.{what}", argument(what, 0, "x"))
     if x.dtype not in allowed:
         names = [str(t) for t in allowed]
         raise LanguageTypeError(f"Expected dtype {names} but got {x.dtype}: tl.{what} computes in these types only; "
@@ -77,9 +78,9 @@ ceil = _elementary("ceil", "The least integer >= x, as a float, of fp32 or fp64.
 def abs(x: Any, *, _builder: Builder) -> tensor:
     """The absolute value, of floats (NaN and -0 lose their sign) and integers; unsigned ones stay as they are."""
     value = to_tensor(_builder, x)
+    refuse_pointer(value, "tl.abs", argument("abs", 0, "x"))
     element = value.dtype
-    if not isinstance(element, dtype):
-        raise LanguageTypeError(f"Unexpected dtype {element}: tl.abs takes numbers, not pointers")
+    assert isinstance(element, dtype)
     if element.is_floating():
         return emit(_builder, "abs_f", (value,), value.type)
     return emit(_builder, "abs_s", (value,), value.type) if element.is_int_signed() else value
@@ -101,7 +102,7 @@ def fma(x: Any, y: Any, z: Any, *, _builder: Builder) -> tensor:
 @builtin
 def umulhi(x: Any, y: Any, *, _builder: Builder) -> tensor:
     """The high half of the unsigned product of two integers of 32 or 64 bits, also of signed types."""
-    a, b = operators.prepare(_builder, x, y, "umulhi")
+    a, b = operators.prepare(_builder, x, y, "tl.umulhi")
     if not (isinstance(a.dtype, dtype) and a.dtype.is_int() and a.dtype.int_bitwidth >= 32):
         raise LanguageTypeError(f"Expected dtype ['int32', 'int64', 'uint32', 'uint64'] but got {a.dtype}: tl.umulhi "
                                 "takes integers of 32 or 64 bits")
@@ -126,6 +127,8 @@ def fdiv(x: Any, y: Any, ieee_rounding: Any = False, approx: Any = False, *, _bu
     `/`.
     """
     known_bool(approx, "approx")
+    for given, position, name in ((x, 0, "x"), (y, 1, "y")):
+        refuse_pointer(given, "tl.fdiv", argument("fdiv", position, name))
     kinds = [element_type(x), element_type(y)]
     for given, kind in zip((x, y), kinds, strict=True):
         if not (isinstance(kind, dtype) and kind.is_floating()) and not is_literal(given):

@@ -16,14 +16,26 @@ from tilewright.language.builder import Builder
 from tilewright.language.builtin import builtin, tensor_member
 from tilewright.language.casting import cast
 from tilewright.language.constexpr import unwrap
-from tilewright.language.errors import LanguageTypeError, LanguageValueError
+from tilewright.language.errors import LanguageTypeError, LanguageValueError, as_written
 from tilewright.language.operators import as_type
 from tilewright.language.tensor import tensor
 from tilewright.language.types import Scalar, dtype, int1, pointer_type
-from tilewright.language.values import describe, emit, is_literal, known, known_bool, shape, to_tensor, with_dtype
+from tilewright.language.values import (
+    describe,
+    emit,
+    is_literal,
+    known,
+    known_bool,
+    refuse_pointer,
+    shape,
+    to_tensor,
+    with_dtype,
+)
 
 _LOAD_CACHES = ("ca", "cg", "cs", "cv")
 _STORE_CACHES = ("wb", "cg", "cs", "wt")
+_MASK = "load.1|load.mask|store.2|store.mask"
+_ROOM = {"value": "store.1|store.value", "other": "load.2|load.other"}
 _EVICTIONS = {"": Eviction.NORMAL, "evict_normal": Eviction.NORMAL, "evict_first": Eviction.FIRST,
               "evict_last": Eviction.LAST}
 
@@ -142,9 +154,10 @@ def _pointee(pointer: tensor) -> Scalar:
 
 def mask_operand(builder: Builder, mask: Any) -> tensor:
     given = to_tensor(builder, mask)
+    refuse_pointer(given, "`mask`", _MASK)
     if given.dtype != int1:
-        raise LanguageValueError(f"Mask must have boolean scalar type: it is {given}; write `mask != 0`, or a "
-                                 "comparison such as `offsets < n`")
+        raise LanguageValueError(f"Mask must have boolean scalar type: it is {given}; write "
+                                 f"`{as_written(_MASK, 'mask')} != 0`, or a comparison")
     return given
 
 
@@ -153,6 +166,8 @@ def value_operand(builder: Builder, value: Any, element: Scalar, what: str) -> t
     given = unwrap(value)
     if given is None or not (isinstance(given, tensor) or is_literal(given)):
         raise LanguageTypeError(f"`{what}` must be a number or a tensor, not {describe(value)}")
+    if isinstance(element, dtype):
+        refuse_pointer(given, f"`{what}`", _ROOM.get(what, ""))
     if is_literal(given) and isinstance(element, dtype) and element.is_floating():
         return as_type(builder, given, element)     # rounded once, from the literal itself
     return cast(builder, to_tensor(builder, given), element)

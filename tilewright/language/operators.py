@@ -14,35 +14,51 @@ from tilewright.language.broadcasting import broadcast_pair
 from tilewright.language.builder import Builder
 from tilewright.language.casting import bitcast, cast
 from tilewright.language.constexpr import unwrap
-from tilewright.language.errors import IncompatibleTypeErrorImpl, LanguageTypeError, LanguageValueError
+from tilewright.language.errors import IncompatibleTypeErrorImpl, LanguageTypeError, LanguageValueError, as_written
 from tilewright.language.overflow import check_overflow
 from tilewright.language.promotion import check_literal_fits, promote
 from tilewright.language.tensor import tensor
-from tilewright.language.types import Scalar, dtype, float32, int1, int32, int64, pointer_type, uint8
+from tilewright.language.types import Scalar, dtype, float32, int1, int32, int64, uint8
 from tilewright.language.values import (
     constant,
     element_type,
     emit,
     full_of,
     is_literal,
+    is_pointer,
     literal_value,
+    read_first,
+    refuse_pointer,
     shape,
     to_tensor,
 )
 
 SYMBOLS = {"Add": "+", "Sub": "-", "Mult": "*", "Div": "/", "FloorDiv": "//", "Mod": "%", "BitAnd": "&", "BitOr": "|",
            "BitXor": "^", "LShift": "<<", "RShift": ">>"}
+SHOWN = {**SYMBOLS, "Pow": "**", "MatMult": "@"}
 _BITWISE = ("BitAnd", "BitOr", "BitXor", "LShift", "RShift")
 
 
 def number_types(values: Sequence[Any], what: str) -> list[dtype]:
-    """The element types of number operands; pointers are refused."""
+    """The element types of number operands of `what`, a symbol or a function; pointers are refused."""
     types = [element_type(v) for v in values]
     numbers = [t for t in types if isinstance(t, dtype)]
     if len(numbers) < len(types):
-        raise IncompatibleTypeErrorImpl(types[0], types[-1], f"`{what}` does not take pointers; a pointer plus or "
-                                                             "minus an integer moves it")
+        at = next(i for i, v in enumerate(values) if is_pointer(v))
+        which = _operand(what, at)
+        raise IncompatibleTypeErrorImpl(types[0], types[-1],
+                                        f"`{what}` takes numbers, but {read_first(unwrap(values[at]), which)}")
     return numbers
+
+
+def _operand(what: str, position: int) -> str:
+    """What `as_written` calls an operand of `what`, a symbol or a function."""
+    bare = what.rpartition(".")[2]
+    return f"{bare}.{position}" if bare.isidentifier() else ("left", "right")[position]
+
+
+def _sides(what: str) -> list[str]:
+    return [as_written(_operand(what, i), name) for i, name in enumerate(("left", "right"))]
 
 
 def common_type(lhs: Any, rhs: Any, symbol: str, division: bool = False) -> dtype:
@@ -53,6 +69,7 @@ def common_type(lhs: Any, rhs: Any, symbol: str, division: bool = False) -> dtyp
 
 def common_type_of(values: Sequence[Any], what: str) -> dtype:
     """The promoted type of several operands: tensors among themselves, then the literals as weak ones."""
+    number_types(values, what)
     ordered = sorted(values, key=is_literal)
     types = number_types(ordered, what)
     target, weak = types[0], is_literal(ordered[0])
@@ -73,7 +90,7 @@ def as_type(builder: Builder, value: Any, target: dtype) -> tensor:
 def prepare(builder: Builder, lhs: Any, rhs: Any, symbol: str, division: bool = False) -> tuple[tensor, tensor]:
     """Both operands in their promoted type and common shape."""
     target = common_type(lhs, rhs, symbol, division)
-    return broadcast_pair(builder, as_type(builder, lhs, target), as_type(builder, rhs, target))
+    return broadcast_pair(builder, as_type(builder, lhs, target), as_type(builder, rhs, target), _sides(symbol))
 
 
 def _same(builder: Builder, name: str, a: tensor, b: tensor) -> tensor:
@@ -92,7 +109,7 @@ def arithmetic(builder: Builder, operator: str, lhs: Any, rhs: Any) -> tensor:
         return divide(builder, operator, lhs, rhs)
     names = {"Add": ("add", "add_f"), "Sub": ("sub", "sub_f"), "Mult": ("mul", "mul_f")}
     if operator not in names:
-        shown = {"Pow": "**", "MatMult": "@"}.get(operator, operator)
+        shown = SHOWN.get(operator, operator)
         cure = "use tl.dot" if operator == "MatMult" else "multiply, or use tl.exp2(y * tl.log2(x))"
         raise LanguageTypeError(f"`{shown}` is not available on tensors; {cure}")
     return add_sub_mul(builder, operator, lhs, rhs)
@@ -114,7 +131,7 @@ def true_divide(builder: Builder, lhs: Any, rhs: Any, op: str = "div_f") -> tens
     target = common_type(lhs, rhs, "/", division=True)
     if target.is_int():
         target = float32
-    a, b = broadcast_pair(builder, as_type(builder, lhs, target), as_type(builder, rhs, target))
+    a, b = broadcast_pair(builder, as_type(builder, lhs, target), as_type(builder, rhs, target), _sides("/"))
     return _same(builder, op, a, b)
 
 
@@ -163,26 +180,26 @@ def _warn_wide_shift(builder: Builder, amount: Any, target: Scalar) -> None:
 # -- pointers ----------------------------------------------------------------------------------------------------------
 
 
-def is_pointer(value: Any) -> bool:
-    value = unwrap(value)
-    return isinstance(value, tensor) and isinstance(value.dtype, pointer_type)
-
-
 def _pointer_arithmetic(builder: Builder, operator: str, lhs: Any, rhs: Any) -> tensor:
     """pointer + int, int + pointer, pointer - int."""
     a, b = to_tensor(builder, lhs), to_tensor(builder, rhs)
-    symbol = SYMBOLS.get(operator, operator)
-    if operator == "Add" and is_pointer(b) and not is_pointer(a):
-        a, b = b, a
+    symbol, which = SHOWN.get(operator, operator), "left"
+    if not is_pointer(a):
+        which = "right"
+        if operator == "Add":
+            a, b = b, a
     allowed = operator == "Add" or (operator == "Sub" and is_pointer(a))
-    if not allowed or not (isinstance(b.dtype, dtype) and b.dtype.is_int()):
+    if not allowed:
+        pointer = a if is_pointer(a) else b
+        raise IncompatibleTypeErrorImpl(a.dtype, b.dtype, f"`{symbol}` takes numbers, but {read_first(pointer, which)}")
+    if not (isinstance(b.dtype, dtype) and b.dtype.is_int()):
         raise IncompatibleTypeErrorImpl(
-            a.dtype, b.dtype, f"`{symbol}` with a pointer takes an integer number of elements: pointer + int, "
-                              "int + pointer or pointer - int")
+            a.dtype, b.dtype, f"`{symbol}` moves a pointer by an integer number of elements, not by {b.dtype}; for the "
+                              f"numbers that it points to write tl.load({as_written(which, 'pointer')})")
     offset = _offset(builder, b)
     if operator == "Sub":
         offset = negate(builder, offset)
-    pointer, offset = broadcast_pair(builder, a, offset)
+    pointer, offset = broadcast_pair(builder, a, offset, _sides("+") if which == "left" else _sides("+")[::-1])
     return emit(builder, "ptr_add", (pointer, offset), pointer.type)
 
 
@@ -202,9 +219,9 @@ def _offset(builder: Builder, x: tensor) -> tensor:
 
 def negate(builder: Builder, x: tensor) -> tensor:
     """`-x`: wraps for integers, flips the sign bit of floats."""
+    refuse_pointer(x, "wrong type argument to unary minus: `-`", "operand")
     element = x.dtype
-    if not isinstance(element, dtype):
-        raise LanguageTypeError(f"wrong type argument to unary minus ({x.dtype}): a pointer has no negative")
+    assert isinstance(element, dtype)
     if element.is_floating():
         return emit(builder, "neg_f", (x,), x.type)
     return _same(builder, "sub", full_of(builder, 0, element, shape(x)), x)
@@ -212,6 +229,7 @@ def negate(builder: Builder, x: tensor) -> tensor:
 
 def invert(builder: Builder, x: tensor) -> tensor:
     """`~x` of an integer."""
+    refuse_pointer(x, "wrong type argument to unary invert: `~`", "operand")
     element = x.dtype
     if not (isinstance(element, dtype) and element.is_int()):
         raise LanguageTypeError(f"wrong type argument to unary invert ({element}): `~` takes integers only")
@@ -221,6 +239,7 @@ def invert(builder: Builder, x: tensor) -> tensor:
 
 def need_bool(builder: Builder, x: tensor, what: str) -> tensor:
     """`x`, which must be int1, for `not`, `and`, `or`."""
+    refuse_pointer(x, f"`{what}`", "operand")
     if x.dtype != int1:
         raise LanguageValueError(f"Cannot bitcast data-type of size {x.dtype.primitive_bitwidth} to data-type of size "
                                  f"1: `{what}` takes int1 (a comparison), not {x}; write x != 0")

@@ -15,18 +15,18 @@ from tilewright.language.builder import Builder
 from tilewright.language.builtin import builtin, tensor_member
 from tilewright.language.casting import bitcast, cast
 from tilewright.language.constexpr import unwrap
-from tilewright.language.errors import LanguageTypeError, LanguageValueError
+from tilewright.language.errors import LanguageTypeError, LanguageValueError, argument
 from tilewright.language.memory_ops import mask_operand
 from tilewright.language.tensor import tensor
 from tilewright.language.types import dtype, get_int_dtype, int8, int32, int64, make_type
 from tilewright.language.values import (
-    describe,
     emit,
     full_of,
     known_axis,
     known_bool,
     known_int,
     need_tile,
+    refuse_pointer,
     shape,
     to_tensor,
     with_dtype,
@@ -110,8 +110,7 @@ def _mirrored(builder: Builder, bits: tensor) -> tensor:
 def _to_key(builder: Builder, x: tensor) -> tensor:
     """Signed integers in the order of the elements of `x`."""
     element = x.dtype
-    if not isinstance(element, dtype):
-        raise LanguageTypeError(f"tl.sort takes numbers, not {x}")
+    assert isinstance(element, dtype)
     if element.is_int1():
         return cast(builder, x, int8)
     signed = get_int_dtype(element.primitive_bitwidth, signed=True)
@@ -160,6 +159,7 @@ def sort(x: Any, dim: Any = None, descending: Any = False, *, _builder: Builder)
 
     NaNs count as the greatest: they are last, or first with `descending`; -0 is less than +0.  Any size can be sorted.
     """
+    refuse_pointer(x, "tl.sort", argument("sort", 0, "x"))
     value, axis = _tile(_builder, x, dim, "tl.sort")
     return _sorted(_builder, value, axis, known_bool(descending, "descending"), shape(value)[axis])
 
@@ -170,16 +170,19 @@ def topk(x: Any, k: Any, dim: Any = None, descending: Any = True, *, _builder: B
 
     `k` is a compile-time int from 1 to the size; the type is kept.  NaNs count as the greatest.
     """
+    refuse_pointer(x, "tl.topk", argument("topk", 0, "x"))
     value, axis = _tile(_builder, x, dim, "tl.topk")
     count, size = known_int(k, "k of tl.topk"), shape(value)[axis]
     if not 1 <= count <= size:
-        raise LanguageValueError(f"k of tl.topk must be in 1..{size} for {describe(value)}, not {count}")
+        raise LanguageValueError(f"k of tl.topk must be from 1 to {size}, the size of dimension {axis} of "
+                                 f"{value}, not {count}")
     return _sorted(_builder, value, axis, known_bool(descending, "descending"), count)
 
 
 @builtin
 def bitonic_merge(x: Any, dim: Any = None, descending: Any = False, *, _builder: Builder) -> tensor:
     """As `tl.sort`, of elements that rise and then fall (others are sorted, too)."""
+    refuse_pointer(x, "tl.bitonic_merge", argument("bitonic_merge", 0, "x"))
     value, axis = _tile(_builder, x, dim, "tl.bitonic_merge")
     return _sorted(_builder, value, axis, known_bool(descending, "descending"), shape(value)[axis])
 

@@ -19,7 +19,7 @@ from tilewright.language.errors import LanguageTypeError, LanguageValueError
 from tilewright.language.tensor import tensor
 from tilewright.language.tuples import tuple as language_tuple
 from tilewright.language.types import dtype, float32, int32, int64, uint32, uint64
-from tilewright.language.values import constant, emit, full_of, known_int, shape, to_tensor
+from tilewright.language.values import constant, emit, full_of, known_int, refuse_pointer, shape, to_tensor
 
 N_ROUNDS_DEFAULT = 10
 # multipliers of words 0 and 2, increments of the two key words, by the width of a word (Salmon et al., table 2)
@@ -99,6 +99,7 @@ def _key(builder: Builder, seed: Any, word: dtype) -> list[tensor]:
 
 def _integer(builder: Builder, value: Any, what: str) -> tensor:
     x = to_tensor(builder, value)
+    refuse_pointer(x, f"`{what}`", "")
     if not (isinstance(x.dtype, dtype) and x.dtype.is_int()):
         raise LanguageTypeError(f"{what} must be an integer, not {x}")
     return x

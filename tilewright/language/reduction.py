@@ -18,7 +18,7 @@ from tilewright.language.builder import Builder, Handle
 from tilewright.language.builtin import builtin, is_builtin, tensor_member
 from tilewright.language.casting import cast
 from tilewright.language.constexpr import unwrap
-from tilewright.language.errors import LanguageTypeError, LanguageValueError
+from tilewright.language.errors import LanguageTypeError, LanguageValueError, argument
 from tilewright.language.tensor import tensor
 from tilewright.language.tuples import tuple as language_tuple
 from tilewright.language.types import Scalar, block_type, dtype, float32, int32, make_type, uint32
@@ -30,6 +30,7 @@ from tilewright.language.values import (
     known_bool,
     known_dtype,
     need_tile,
+    refuse_pointer,
     shape,
     to_tensor,
 )
@@ -145,8 +146,8 @@ def pick_sum_dtype(element: dtype, wanted: Any) -> dtype:
 
 def number_tile(builder: Builder, input: Any, what: str) -> tuple[tensor, dtype]:
     x = to_tensor(builder, input)
-    if not isinstance(x.dtype, dtype):
-        raise LanguageTypeError(f"tl.{what} takes numbers, not {x}")
+    refuse_pointer(x, f"tl.{what}", argument(what, 0, "input"))
+    assert isinstance(x.dtype, dtype)
     return x, x.dtype
 
 

@@ -16,14 +16,14 @@ from typing import Any
 from tilewright.language import comparison, operators
 from tilewright.language.builder import Builder
 from tilewright.language.constexpr import constexpr, unwrap
-from tilewright.language.errors import IncompatibleTypeErrorImpl, LanguageTypeError, LanguageValueError
+from tilewright.language.errors import IncompatibleTypeErrorImpl, LanguageTypeError, LanguageValueError, as_written
 from tilewright.language.promotion import promote
 from tilewright.language.shape_ops import make_reshape, make_slice
 from tilewright.language.structures import structure
 from tilewright.language.tensor import tensor
 from tilewright.language.tuples import tuple
 from tilewright.language.types import Scalar, base_type, dtype, make_type
-from tilewright.language.values import describe, emit, is_literal, shape, to_tensor
+from tilewright.language.values import describe, emit, is_literal, is_pointer, shape, to_tensor
 
 _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "Add": python.add, "Sub": python.sub, "Mult": python.mul, "Div": python.truediv, "FloorDiv": python.floordiv,
@@ -125,6 +125,8 @@ def subscript(builder: Builder, x: Any, index: Any) -> Any:
         return _subscript_python(x, value, index)
     items = unwrap(index)
     parts = list(items) if isinstance(items, builtins.tuple | list) else [items]
+    if is_pointer(value):
+        _refuse_element(value, parts)
     axis, is_scalar = 0, not shape(value)
     for part in (unwrap(p) for p in parts):
         sizes = shape(value)
@@ -137,14 +139,23 @@ def subscript(builder: Builder, x: Any, index: Any) -> Any:
         if is_scalar and bounds == slice(None):     # kernels say x[:, None] of what is a tile or a scalar by a constant
             continue
         if axis >= len(sizes):
-            cure = "; an element is read with tl.load(pointer + i)" if operators.is_pointer(value) else ""
-            raise LanguageValueError(f"too many indices: {unwrap(x)} has {len(shape(unwrap(x)))} dimensions{cure}")
+            raise LanguageValueError(f"too many indices: {unwrap(x)} has {len(shape(unwrap(x)))} dimensions")
         if isinstance(bounds, int):
             value = _picked(builder, value, axis, bounds)
         else:
             value = _cut(builder, value, axis, bounds)
             axis += 1
     return value
+
+
+def _refuse_element(pointer: tensor, index: list[Any]) -> None:
+    """The error for an index that looks for elements of memory: a run-time one, or any of a scalar pointer."""
+    parts = [unwrap(p) for p in index]
+    whole = [p is None or (isinstance(p, slice) and p == slice(None)) for p in parts]
+    if not all(whole) and (not shape(pointer) or any(isinstance(p, tensor) for p in parts)):
+        text = as_written("value", "pointer")
+        raise LanguageTypeError(f"{text} is a pointer, which has no elements: memory is read with "
+                                f"tl.load({text} + {as_written('index', 'i')}), and written with tl.store")
 
 
 def _index_bounds(part: Any) -> int | slice:

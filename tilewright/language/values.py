@@ -14,7 +14,7 @@ from tilewright.ir.ops import TABLE
 from tilewright.language import types
 from tilewright.language.builder import Builder
 from tilewright.language.constexpr import unwrap
-from tilewright.language.errors import LanguageTypeError, LanguageValueError
+from tilewright.language.errors import LanguageTypeError, LanguageValueError, as_written
 from tilewright.language.promotion import literal_type
 from tilewright.language.tensor import tensor
 from tilewright.language.types import Scalar, ValueType, dtype, make_type, pointer_type, shape_of
@@ -112,6 +112,25 @@ def describe(value: Any) -> str:
     return f"{value!r} of type {type(value).__name__}"
 
 
+def is_pointer(value: Any) -> bool:
+    """Whether a value is a pointer or a tile of pointers."""
+    value = unwrap(value)
+    return isinstance(value, tensor) and isinstance(value.dtype, pointer_type)
+
+
+def read_first(pointer: tensor, which: str) -> str:
+    """What to say of a pointer where a number is wanted; `which` operand it is, see `as_written`."""
+    alone = "" if shape(pointer) else "; a tensor of one element can be passed as a number instead, by .item()"
+    return (f"{as_written(which, 'this')} is a pointer: read what it points to with "
+            f"tl.load({as_written(which, 'pointer')}){alone}")
+
+
+def refuse_pointer(value: Any, what: str, which: str) -> None:
+    """LanguageTypeError for a pointer where `what` takes numbers."""
+    if is_pointer(value):
+        raise LanguageTypeError(f"{what} takes numbers, but {read_first(unwrap(value), which)}")
+
+
 def splat(builder: Builder, x: tensor, shape: Shape) -> tensor:
     """A scalar repeated to a tile of `shape`; the scalar itself for ()."""
     if not shape:
@@ -141,10 +160,17 @@ def known(value: Any, what: str) -> Any:
     """The Python value of a compile-time argument."""
     value = unwrap(value)
     if isinstance(value, tensor):
-        raise LanguageTypeError(f"{what} must be known when the kernel is compiled, but it is {describe(value)}; "
+        raise LanguageTypeError(f"{what} must be known when the kernel is compiled, but "
+                                f"{as_written(_argument_called(what), 'it')} is {describe(value)}; "
                                 + (how_to_know(value) or "annotate the parameter that it comes from as tl.constexpr, "
                                                          "or write a literal"))
     return value
+
+
+def _argument_called(what: str) -> str:
+    """What `as_written` calls an argument of which a message says `axis of tl.sum` or `element 0 of shape`."""
+    first, _, rest = what.replace("`", "").partition(" of ")
+    return first.replace(" ", ".") if first.startswith("element ") else f"{rest.rpartition('.')[2]}.{first}"
 
 
 def how_to_know(x: tensor) -> str:
@@ -212,8 +238,9 @@ def known_axis(value: Any, rank: int, what: str = "axis") -> int:
     """A dimension index in 0..rank-1; a negative one counts from the end."""
     axis = known_int(value, what)
     if not -rank <= axis < rank:
-        raise LanguageValueError(f"{what} {axis} is out of range for a tile with {rank} "
-                                 f"dimension{'s' if rank != 1 else ''}; allowed are {-rank} to {rank - 1}")
+        name, _, function = what.partition(" of ")
+        raise LanguageValueError(f"{name}={axis}{' of ' if function else ''}{function} is out of range for a tile with "
+                                 f"{rank} dimension{'s' if rank != 1 else ''}; allowed are {-rank} to {rank - 1}")
     return axis % rank
 
 

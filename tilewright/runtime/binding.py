@@ -68,7 +68,8 @@ class BoundFunction(DescribedFunction):
         given: dict[str, Any] = {}
         for name, value in kwargs.items():
             if name in names[:len(args)]:
-                raise TypeError(f"{self.__name__}() got multiple values for argument {name!r}")
+                raise TypeError(f"{self.__name__}() got multiple values for argument {name!r}: by position and by "
+                                f"name; its parameters are {', '.join(names)}")
             if name in names:
                 continue
             if name not in NAMES:

@@ -15,6 +15,7 @@ import functools
 import math
 import os
 import sys
+import types
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -331,6 +332,35 @@ class Group:
 GROUPS: Mapping[str, Group] = MappingProxyType({
     name: Group(name)
     for name in dict.fromkeys((*(k.triton.partition(".")[0] for k in TABLE.values() if k.triton), *ABSENT))})
+
+
+class _Module(types.ModuleType):
+    """This module: knobs can be assigned (`knobs.debug = True`) and deleted as those of groups can, and no others."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self.__dict__ or name.startswith("_"):
+            super().__setattr__(name, value)
+        else:
+            assign(_known(name), value)
+
+    def __delattr__(self, name: str) -> None:
+        if name in self.__dict__:
+            super().__delattr__(name)
+        else:
+            unassign(_known(name))
+
+
+def _known(name: str) -> str:
+    """`name`, which must be that of a knob."""
+    if name in GROUPS:
+        example = next((k.triton for k in TABLE.values() if k.triton.startswith(f"{name}.")), f"{name}.name")
+        raise AttributeError(f"knobs.{name} is a group of knobs; assign to one of them, as in knobs.{example} = ...")
+    if name not in TABLE:
+        raise AttributeError(f"no knob {name!r}; there are {', '.join((*TABLE, *GROUPS))}")
+    return name
+
+
+sys.modules[__name__].__class__ = _Module
 
 
 def __getattr__(name: str) -> Any:
