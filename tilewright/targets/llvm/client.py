@@ -97,8 +97,10 @@ class CompileChildren(Compiler):
             raise CompilationError(
                 f"{who} ended its process while it compiled {name} ({death}); {self._keep(request, name)}") from None
         except ChildTimeoutError:
+            lines = request.text.count("\n")
             raise CompilationError(
-                f"{who} has not compiled {name} within {self._timeout_s:g} s (TILEWRIGHT_COMPILE_TIMEOUT); "
+                f"{who} has not compiled {name} within {self._timeout_s:g} s (TILEWRIGHT_COMPILE_TIMEOUT): it comes to "
+                f"{lines} lines, of which smaller blocks, more warps or fewer unrolled iterations make less; "
                 f"{self._keep(request, name)}") from None
 
     def _ask(self, fields: Sequence[bytes], meanwhile: Meanwhile = None) -> list[bytes]:
