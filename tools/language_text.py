@@ -51,6 +51,8 @@ the recursion.
   read afterwards has one type on both.
 * A variable that one iteration of a run-time loop hands to the next, or to what follows, exists before the loop and
   keeps its type.
+* The index of a run-time loop keeps the value of the last iteration; after a loop without iterations it is what it
+  was before, or else the start of the range.
 * `&`, `|` and `^` bind tighter than comparisons do, as in Python: a mask is `(i < n) | (i == 7)`. Without the
   parentheses it is a chain of comparisons, which is refused.
 * Globals: modules, jit functions, types and `tl.constexpr` values. A changed global recompiles the kernel.

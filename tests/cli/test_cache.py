@@ -67,6 +67,23 @@ def test_ls_and_clear(folder, capsys):
     assert said(capsys, "ls")[1] == f"0 kernels, 0.0 KiB in {folder}\n"
 
 
+@triton.jit
+def copied(x, y, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(y + i, tl.load(x + i))
+
+
+def test_ls_shows_options_and_facts(folder, capsys):
+    """Code that differs in nothing else has different lines."""
+    x, y = np.zeros(8, np.int32), np.zeros(8, np.int32)
+    launch(copied, folder, x, y, N=8)
+    launch(copied, folder, x, y, N=8, debug=True, num_warps=8)
+    launch(copied, folder, x, x, N=8)
+    lines = [re.sub(r"^\S+  \S+ \S+ +[0-9.]+ KiB", "", line) for line in said(capsys, "ls")[1].splitlines()[:-1]]
+    assert len(set(lines)) == 3 and "[" not in lines[0]
+    assert lines[1].endswith("  [num_warps=8, debug=True]") and lines[2].endswith("  [disjoint=False]")
+
+
 @pytest.fixture
 def answer(monkeypatch):
     """Makes standard input a terminal at which somebody types."""

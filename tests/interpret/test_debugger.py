@@ -84,6 +84,22 @@ def test_the_prompt_shows_values(debug, command):
     assert answer == SHOWN[command]
 
 
+def test_shapes_are_shown_as_numbers_and_arguments_without_ours(debug):
+    @triton.jit
+    def stops(x_ptr, B: tl.constexpr):
+        x = tl.load(x_ptr + tl.arange(0, B))[:, None]
+        y = x.reshape((B,))
+        breakpoint()
+        tl.store(x_ptr, tl.sum(y))
+
+    def answers(*commands):
+        return debug(stops, (1,), (np.arange(4), 4), *commands, "c")[:-1]
+
+    assert answers("p x.shape", "p y.shape", "x.shape[0] + 1") == ["(4, 1)", "(4,)", "constexpr[5]"]
+    (said,) = answers("args")
+    assert [line.partition(" = ")[0] for line in said.splitlines()] == ["x_ptr", "B"]
+
+
 def test_addresses_and_unsigned_numbers(debug):
     @triton.jit
     def looks(p):
@@ -218,6 +234,21 @@ def test_f_strings_show_values(capsys):
 
     says[(1,)](np.array([1, 2, 3], np.int32))
     assert capsys.readouterr().out == "pid (0, 0, 0) v=[1 2 3] n=0001 tensor(int32[3], [1 2 3])\n"
+
+
+def test_print_of_a_tile(capsys):
+    """With a text and tensors it is what compiled code prints; else whole tiles are shown (docs/tutorial.md)."""
+    @triton.jit
+    def says(p):
+        v = tl.load(p + tl.arange(0, 3))
+        print("v", v)
+        print(v)
+        print("tile", v, f"{v}")
+
+    says[(1,)](np.array([1, 2, 3], np.int32))
+    assert capsys.readouterr().out == (
+        "pid (0, 0, 0) idx (0) v: 1\npid (0, 0, 0) idx (1) v: 2\npid (0, 0, 0) idx (2) v: 3\n"
+        "[1 2 3]\ntile [1 2 3] [1 2 3]\n")
 
 
 def test_static_print_shows_types(capsys):

@@ -32,18 +32,18 @@ CODE = instrument(SourceFunction(sample))
 
 
 def test_it_keeps_name_file_lines_and_parameters():
-    code = CODE.function.__code__
+    code = CODE.code
     assert (code.co_name, code.co_filename) == ("sample", __file__)
-    assert code.co_varnames[:4] == ("__tw", "x", "n", "N")
+    assert code.co_varnames[:code.co_argcount] == ("x", "n", "N") and code.co_freevars == ("__tw",)
     first = sample.__code__.co_firstlineno
     lines = {line for _, _, line in code.co_lines() if line is not None}
     assert min(lines) >= first and max(lines) == first + 14
     assert {first + 2, first + 3, first + 9, first + 14} <= lines
-    assert CODE.function.__doc__ == sample.__doc__
+    assert CODE.bound(None).__doc__ == sample.__doc__
 
 
 def test_the_users_variables_stay_locals():
-    code = CODE.function.__code__
+    code = CODE.code
     assert {"a", "b", "C", "i", "t", "late"} <= set(code.co_varnames)
     assert "k" in code.co_varnames + code.co_cellvars, "as in the compiler, a comprehension's target is a variable"
     assert {n for n in code.co_cellvars if not n.startswith("__tw")} <= {"k"}
@@ -97,4 +97,4 @@ def test_what_has_no_meaning_raises_only_when_reached(text):
     names = {}
     exec(source, names)
     code = instrument(SourceFunction(names["kernel"], source=source))
-    assert "unsupported" in code.function.__code__.co_names
+    assert "unsupported" in code.code.co_names

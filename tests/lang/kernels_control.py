@@ -251,3 +251,19 @@ def factorial(N: tl.constexpr):
 @triton.jit
 def recursion(out):
     tl.store(out, factorial(5))
+
+
+@triton.jit
+def index_after(out, start, end, step):
+    for i in range(start, end, step):
+        pass
+    tl.store(out, i)
+
+
+@triton.jit
+def numbers_of_too_many_bits(out):
+    tl.store(out, tl.full((), 300, tl.int8).to(tl.int32))
+    tl.store(out + 1, tl.cast(300, tl.int8).to(tl.int32))
+    tl.store(out + 2, tl.full((), 5000000000, tl.int32))
+    tl.store(out + 3, tl.full((), -1, tl.uint8).to(tl.int32))
+    tl.store(out + 4, tl.cast(0xFFFFFFFF, tl.int32))

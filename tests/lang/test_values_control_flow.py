@@ -1,5 +1,7 @@
 """Control flow on every engine, against the same thing in Python."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -180,3 +182,26 @@ def test_recursion_over_constexpr(launch):
     out = ints()
     launch(k.recursion, (1,), out)
     assert out[0] == 120
+
+
+@differs("The index of a loop after it", topic="Control flow",
+         peer="3.6 compiles a read of it to an undefined value (poison), also where it had a value before the loop.",
+         ours="It is that of the last iteration; after a loop without iterations what it was before, or else the start "
+              "of the range.")
+@pytest.mark.parametrize("bounds", [(0, 5, 1), (3, 3, 1), (0, 0, 1), (7, -1, -3), (-4, -9, 2)])
+def test_the_index_after_a_loop(launch, bounds):
+    out = ints(1)
+    launch(k.index_after, (1,), out, *bounds)
+    assert out[0] == (list(range(*bounds)) or bounds)[-1 if range(*bounds) else 0]
+
+
+def test_numbers_keep_their_low_bits_with_a_warning(launch):
+    """What triton 3.6 gives, too, but for -1 as uint8, which it refuses; of bits that are lost we tell."""
+    out = ints(5)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        launch(k.numbers_of_too_many_bits, (1,), out)
+    assert out.tolist() == [44, 44, 5000000000 - (1 << 32), 255, -1]
+    told = {str(w.message) for w in seen}
+    assert told == {"300 does not fit into int8: its low 8 bits are kept, which is 44",
+                    "5000000000 does not fit into int32: its low 32 bits are kept, which is 705032704"}

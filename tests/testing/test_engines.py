@@ -1,10 +1,14 @@
 """All engines run one kernel, with the same answer, the same checks and the same printed text."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import tilewright as triton
 import tilewright.language as tl
+from tilewright.diagnostics import InternalError
+from tilewright.testing import ptx_machine
 from tilewright.testing.engines import ENGINES, launch, number
 
 
@@ -44,6 +48,17 @@ def test_same_text(engine, capfd):
     launch(engine, talks, (2,), np.array([1.5, -2.0], np.float32))
     lines = sorted(capfd.readouterr().out.splitlines())
     assert lines == ["pid (0, 0, 0) idx () value: 1.500000", "pid (1, 0, 0) idx () value: -2.000000"]
+
+
+def test_ptx_with_a_register_that_is_not_always_written_is_refused():
+    x, o = np.ones(16, np.float32), np.zeros(16, np.float32)
+    code = ptx_machine.run(affine, (1,), (x, o, 2.0, 3, 16), {"BLOCK": 16})
+    lines = code.texts["ptx"].splitlines()
+    kept = [line for line in lines if not line.strip().startswith("cvt.rn.f32.s32")]     # b as a float
+    assert len(kept) == len(lines) - 1
+    broken = replace(code, texts={**code.texts, "ptx": "\n".join(kept)})
+    with pytest.raises(InternalError, match="PTX of affine reads registers that some way does not write: %"):
+        ptx_machine.launch(broken, (1,), [x, o, 0x40000000, 3, 16])
 
 
 def test_unknown_engine():

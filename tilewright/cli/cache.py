@@ -11,14 +11,17 @@ import difflib
 import re
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.cli.changes import changed_labels, changes
+from tilewright.language.options import Options
 from tilewright.runtime import knobs
 from tilewright.runtime.cache import Record, Store, shown_name
 from tilewright.runtime.devices import cache_folder
-from tilewright.runtime.key import Part, parse_key
+from tilewright.runtime.key import Describer, Part, option_parts, parse_key
+
+_FACTS, _USUAL_FACTS = "launch facts", ("disjoint=True", "wide=False")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +91,19 @@ def _list(folder: object, store: Store, kernels: Sequence[Kernel]) -> int:
     for kernel in kernels:
         arguments = ", ".join(f"{label.removeprefix('argument ')}: {text}" for label, text in kernel.parts.items()
                               if label.startswith("argument "))
-        _say(f"{kernel.name:<{width}}  {_moment(kernel.made)}  {_size(kernel.record.size):>9}  {kernel.machine:<7}  "
-             f"{arguments}")
+        _say("  ".join([f"{kernel.name:<{width}}", _moment(kernel.made), f"{_size(kernel.record.size):>9}",
+                        f"{kernel.machine:<7}", arguments, *special(kernel.parts)]))
     _say(f"{len(kernels)} kernel{'s' if len(kernels) != 1 else ''}, {_size(everything)} in {folder}")
     return 0
+
+
+def special(parts: Mapping[str, str]) -> list[str]:
+    """What beside its arguments sets code apart: options, and launch facts, that are not the usual ones."""
+    usual = {part.label: part.text for part in option_parts(Options(), Describer(()))}
+    chosen = [f"{label.removeprefix('option ')}={text}" for label, text in parts.items()
+              if label.startswith("option ") and text != usual.get(label)]
+    facts = [fact for fact in parts.get(_FACTS, "").split() if fact not in _USUAL_FACTS]
+    return [f"[{', '.join([*chosen, *facts])}]"] if chosen or facts else []
 
 
 def _clear(folder: object, store: Store, names: Sequence[str], is_sure: bool) -> int:

@@ -120,7 +120,7 @@ class _Launch:
         code = self._code(fn)
         steps = Steps(code, self.builder, self.tracing, self._trials, self._any_global)
         try:
-            return self.tracing.user_code(code.function, steps, *values.values())
+            return self.tracing.user_code(code.bound(steps), *values.values())
         except UnboundLocalError as error:
             unbound = error
         cause = _undefined(steps, unbound)
@@ -143,7 +143,7 @@ def _place_of(trace: types.TracebackType | None, code: Instrumented) -> Location
     """Where the instrumented function is, in which a traceback goes through it last; from Python 3.11 on exactly."""
     place, source = Location(code.source.file, 0), code.source
     while trace is not None:
-        if trace.tb_frame.f_code is code.function.__code__:
+        if trace.tb_frame.f_code is code.code:
             place = Location(source.file, trace.tb_lineno, function=source.__name__)
             if sys.version_info >= (3, 11):
                 instruction = trace.tb_lasti // 2

@@ -2,9 +2,10 @@
 
 Python alone would give `v = load(int8) + i` the type int8 and `-7 // 2` the value -4.  So every assignment, operator,
 comparison, subscript, call, branch and loop of the kernel becomes a call of a method of a `Steps` object
-(`interpret.steps`), which is the function's first argument, `__tw`.  The statements stay statements and the names stay
-Python locals, compiled under the user's file name, lines and columns, so that `print`, `breakpoint()` and a step
-debugger work.  Syntax that has no meaning in a kernel becomes a step that raises when it is reached.
+(`interpret.steps`), which the function finds in a cell, `__tw`: an argument would be seen by debuggers.  The statements
+stay statements and the names stay Python locals, compiled under the user's file name, lines and columns, so that
+`print`, `breakpoint()` and a step debugger work.  Syntax that has no meaning in a kernel becomes a step that raises
+when it is reached.
 
 Statements are here, expressions in `instrument_expressions.py`.  Tests: tests/interpret/test_instrument.py.
 """
@@ -60,16 +61,21 @@ class LoopFacts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Instrumented:
-    """An instrumented function: call it with a `Steps` and the argument values.
+    """An instrumented function: `bound` makes it one of a `Steps`, to be called with the argument values.
 
     Steps get numbers that stand for places, for the facts of branches and loops, and for operands.
     """
 
     source: SourceFunction
-    function: Callable[..., Any]
+    code: types.CodeType
     locations: tuple[Location, ...]
     facts: tuple[BranchFacts | LoopFacts, ...]
     operands: tuple[ast.expr, ...]      # right sides of `and` and `or`, as the user wrote them
+
+    def bound(self, steps: object) -> Callable[..., Any]:
+        """The function, whose steps are those of `steps`."""
+        cells = tuple(types.CellType(steps) for _ in self.code.co_freevars)     # of `__tw`; none if it has no step
+        return types.FunctionType(self.code, self.source.globals, self.source.__name__, None, cells)
 
 
 def instrument(fn: SourceFunction) -> Instrumented:
@@ -87,10 +93,9 @@ def instrument(fn: SourceFunction) -> Instrumented:
                                line_text=fn.line_text(location.line)) from None
     if rewriter.starts_debugger:
         hide_own_frames()
-    namespace: dict[str, Any] = {}
-    exec(code, namespace)
-    function = types.FunctionType(namespace[fn.__name__].__code__, fn.globals, fn.__name__)
-    return Instrumented(fn, function, tuple(rewriter.locations), tuple(rewriter.facts),
+    (outer,) = (c for c in code.co_consts if isinstance(c, types.CodeType))
+    (own,) = (c for c in outer.co_consts if isinstance(c, types.CodeType))
+    return Instrumented(fn, own, tuple(rewriter.locations), tuple(rewriter.facts),
                         tuple(rewriter.operands))
 
 
@@ -105,16 +110,12 @@ class _Rewriter(ExpressionRewriter):
         self._live = Liveness(tree.body)
 
     def rewritten(self) -> ast.Module:
-        """A module that defines the instrumented function."""
+        """A module that defines the instrumented function, in one whose argument is `__tw`."""
         tree = self.fn.tree()
         names = [p.name for p in self.fn.params]
-        args = ast.arguments(posonlyargs=[], args=[ast.arg(n) for n in (STEPS, *names)], vararg=None, kwonlyargs=[],
-                             kw_defaults=[], kwarg=None, defaults=[])
-        new = ast.FunctionDef(name=tree.name, args=args, body=self._block(tree.body), decorator_list=[], returns=None,
-                              type_comment=None)
-        if sys.version_info >= (3, 12):
-            new.type_params = []
-        return ast.fix_missing_locations(ast.Module(body=[ast.copy_location(new, tree)], type_ignores=[]))
+        new = _definition(tree, names, self._block(tree.body))
+        outer = _definition(tree, [STEPS], [new])
+        return ast.fix_missing_locations(ast.Module(body=[outer], type_ignores=[]))
 
     # -- statements ---------------------------------------------------------------------------------------------------
 
@@ -284,6 +285,16 @@ class _Rewriter(ExpressionRewriter):
             dropped = ast.If(_is_in(name, frame, "gone"), [ast.Delete([ast.Name(name, ast.Del())])], [])
             made.append(at(node, ast.If(_is_in(name, frame, "new"), [_new_value(name, frame)], [dropped])))
         return made
+
+
+def _definition(tree: ast.FunctionDef, names: Sequence[str], body: list[ast.stmt]) -> ast.FunctionDef:
+    """A function with the name and the place of `tree`."""
+    args = ast.arguments(posonlyargs=[], args=[ast.arg(n) for n in names], vararg=None, kwonlyargs=[],
+                         kw_defaults=[], kwarg=None, defaults=[])
+    new = ast.FunctionDef(name=tree.name, args=args, body=body, decorator_list=[], returns=None, type_comment=None)
+    if sys.version_info >= (3, 12):
+        new.type_params = []
+    return ast.copy_location(new, tree)
 
 
 class _Jumps(ast.NodeTransformer):

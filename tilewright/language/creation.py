@@ -84,8 +84,9 @@ def arange(start: Any, end: Any, *, _builder: Builder) -> tensor:
 def full(shape: Any, value: Any, dtype: Any, *, _builder: Builder) -> tensor:
     """A tile of `shape`, a tuple of compile-time ints, filled with `value`, in `dtype`.
 
-    A number is rounded once, to `dtype`; a scalar, or a tile of one element, is converted as by `tl.cast`.  Shape ()
-    gives a scalar.  Refused: a float for an integer dtype, 0.0 excepted; an int as shape (write `(n,)`).
+    A number is rounded once, to `dtype`; an int keeps its low bits, with a warning where others are lost (300 in int8
+    is 44, as in triton).  A scalar, or a tile of one element, is converted as by `tl.cast`.  Shape () gives a scalar.
+    Refused: a float for an integer dtype, 0.0 excepted; an int as shape (write `(n,)`).
     """
     return make_full(_builder, known_shape(shape), value, known_dtype(dtype))
 
@@ -102,6 +103,7 @@ def make_full(builder: Builder, sizes: tuple[int, ...], value: Any, element: Any
                                         f"int({number!r}) or a float dtype")
             number = 0
         if isinstance(element, dtype):
+            _tell_of_lost_bits(builder, number, element)
             return full_of(builder, number, element, sizes)
     scalar = casting.cast(builder, _one_element(builder, to_tensor_value(builder, value)), element)
     return splat(builder, scalar, sizes)
@@ -143,15 +145,17 @@ def cast(input: Any, dtype: Any, fp_downcast_rounding: Any = None, bitcast: Any 
          _builder: Builder) -> tensor:
     """`input` converted to `dtype`, element by element; the shape stays.
 
-    Floats become integers by truncation toward zero (fp16, bf16 through fp32), integers are cut or extended by their
-    own sign, anything becomes int1 by `!= 0` (a NaN is true), int1 becomes 0 or 1.  A float narrows to nearest, ties to
-    even, or as `fp_downcast_rounding` ("rtne", "rtz") says; fp8 saturates to its largest number.  Pointers convert to
-    int64, uint64, int1 and other pointers, integers to pointers.  `bitcast=True` keeps the bits.  Refused: fp8 to or
-    from integers; a bitcast to another width; `fp_downcast_rounding` where no float narrows.
+    Floats become integers by truncation toward zero (fp16, bf16 through fp32), integers are cut or extended by
+    their own sign (with a warning where a number that is known loses bits: `tl.cast(300, tl.int8)` is 44), anything
+    becomes int1 by `!= 0` (a NaN is true), int1 becomes 0 or 1.  A float narrows to nearest, ties to even, or as
+    `fp_downcast_rounding` ("rtne", "rtz") says; fp8 saturates to its largest number.  Pointers convert to int64,
+    uint64, int1 and other pointers, integers to pointers.  `bitcast=True` keeps the bits.  Refused: fp8 to or from
+    integers; a bitcast to another width; `fp_downcast_rounding` where no float narrows.
     """
     element = known_dtype(dtype)
     rounding = casting.rounding_mode(fp_downcast_rounding)
     if is_literal(input) and not known_bool(bitcast, "bitcast"):
+        _tell_of_lost_bits(_builder, literal_value(input), element)
         converted = _cast_literal(_builder, literal_value(input), element)
         if converted is not None and rounding is None:
             return converted
@@ -159,6 +163,16 @@ def cast(input: Any, dtype: Any, fp_downcast_rounding: Any = None, bitcast: Any 
     if known_bool(bitcast, "bitcast"):
         return casting.bitcast(_builder, x, element)
     return casting.cast(_builder, x, element, rounding)
+
+
+def _tell_of_lost_bits(builder: Builder, value: bool | int | float, element: Any) -> None:
+    """Warn where the integer type `element` has no room for all bits of `value`, whatever its sign."""
+    if isinstance(element, dtype) and element.is_int() and isinstance(value, int) and element.int_bitwidth > 1:
+        bits = element.int_bitwidth
+        if not -(1 << (bits - 1)) <= value < 1 << bits:
+            kept = value & ((1 << bits) - 1)
+            kept -= (kept > element.get_int_max_value()) << bits
+            builder.warn(f"{value} does not fit into {element}: its low {bits} bits are kept, which is {kept}")
 
 
 def _cast_literal(builder: Builder, value: bool | int | float, element: Any) -> tensor | None:

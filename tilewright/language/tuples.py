@@ -98,4 +98,5 @@ class tuple(builtins.tuple[Any, ...]):
         return builtins.tuple.__hash__(self)
 
     def __repr__(self) -> str:
-        return f"({', '.join(map(str, self))}{',' if len(self) == 1 else ''})"
+        shown = (repr(v.value) if isinstance(v, constexpr) else str(v) for v in self)     # a shape looks as Python's
+        return f"({', '.join(shown)}{',' if len(self) == 1 else ''})"

@@ -62,8 +62,7 @@ def kernel_parts(guards: Dependencies, signature: Signature, options: Options) -
     """What the tile IR of a kernel depends on, the compiler itself and the launch facts left out."""
     describe = Describer(guards.functions, guards.python)
     parts = [Part(f"argument {name}", describe.arg(name, arg)) for name, arg in signature.args.items()]
-    for field in dataclasses.fields(options):
-        parts.append(Part(f"option {field.name}", describe.value(f"option {field.name}", getattr(options, field.name))))
+    parts += option_parts(options, describe)
     for number, fn in enumerate(guards.functions):
         label = f"function {fn.__qualname__}" if number else "source"
         parts.append(Part(label, describe.function(fn)))
@@ -75,6 +74,12 @@ def kernel_parts(guards: Dependencies, signature: Signature, options: Options) -
     if any(name in part.text for part in parts for name in target_info.ASKING):
         parts.append(Part("active driver", str(driver.active.get_current_target())))
     return parts
+
+
+def option_parts(options: Options, describe: Describer) -> list[Part]:
+    """A part for each option."""
+    labels = {f"option {field.name}": getattr(options, field.name) for field in dataclasses.fields(options)}
+    return [Part(label, describe.value(label, value)) for label, value in labels.items()]
 
 
 class Describer:

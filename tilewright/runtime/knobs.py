@@ -237,7 +237,7 @@ def _check(name: str, value: Any) -> None:
     if name not in TABLE:
         raise KeyError(f"no knob {name!r}; there are {', '.join(TABLE)}")
     kind = TABLE[name].kind
-    allowed = int | float if kind is float else kind
+    allowed: Any = int | float if kind is float else kind
     if not isinstance(value, allowed) or (kind is not bool and isinstance(value, bool)):
         raise TypeError(f"knob {name} takes {kind.__name__}, not {type(value).__name__}")
     if kind in _NUMBERS and not 0 <= value < math.inf:

@@ -17,6 +17,7 @@ import numpy as np
 
 from tilewright.diagnostics import (
     BadAccess,
+    InternalError,
     KernelAssertionError,
     OutOfBoundsError,
     recorded_location,
@@ -95,11 +96,15 @@ def launch(code: CodeObject, grid: Sequence[int], arguments: Sequence[Any],
            write: Callable[[str], object] | None = None, seed: int = 0) -> machine.Result:
     """Run compiled code; arguments are arrays, machine pointers, or the bits of numbers.
 
-    ValueError if it needs a tensor map that the hardware does not take, or is for grids with fewer programs.
+    InternalError for PTX in which a register may be read before it is written, which LLVM would refuse and assemblers
+    take.  ValueError if it needs a tensor map that the hardware does not take, or is for grids with fewer programs.
     """
     if max(grid) > (code.metadata["most_programs"] or max(grid)):
         raise ValueError(f"{code.name} is for at most {code.metadata['most_programs']} programs along an axis")
     facts, maps = code.metadata, _maps(code, arguments)
+    unwritten = machine.not_always_written(code.texts["ptx"], facts["entry"])
+    if unwritten:
+        raise InternalError(f"PTX of {code.name} reads registers that some way does not write: {', '.join(unwritten)}")
     if facts["whole_words"]:
         arguments = [_in_whole_words(a) for a in arguments]
     given = [a if not isinstance(a, int) else a & ((1 << 8 * p["bytes"]) - 1)

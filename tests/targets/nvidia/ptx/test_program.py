@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.targets.nvidia.ptx.harness import HEAD, kernel, run_body
-from tilewright.targets.nvidia.ptx import Fault, PtxSyntaxError, opcodes
+from tilewright.targets.nvidia.ptx import Fault, PtxSyntaxError, not_always_written, opcodes
 from tilewright.targets.nvidia.ptx.dominance import post_dominators
 from tilewright.targets.nvidia.ptx.program import decode
 from tilewright.targets.nvidia.ptx.table import TABLE
@@ -35,6 +35,19 @@ def test_registers_that_may_be_unwritten() -> None:
     both = "mov.u32 %r9, 1; setp.eq.u32 %p1, %r9, 0; @%p1 bra a; mov.u32 %r1, 1; bra b; a: mov.u32 %r1, 2; b: " \
         "st.shared.u32 [%r1], 1; ret;"
     assert suspects(both) == set()
+
+
+_TURNS = """mov.u32 %r9, 0; again: setp.eq.u32 %p1, %r9, 0; @%p1 bra first; bra both;
+    first: mov.u32 %r1, 5; both: add.u32 %r9, %r9, 1; st.shared.u32 [%r9], %r1; setp.lt.u32 %p2, %r9, 9;
+    @%p2 bra again; ret;"""
+
+
+def test_registers_that_some_way_does_not_write() -> None:
+    """The second turn of a loop finds what the first one wrote; that it did is not known."""
+    assert not_always_written(kernel(_TURNS), "") == ("%r1",)
+    assert not_always_written(kernel(_TURNS.replace("mov.u32 %r9, 0;", "mov.u32 %r9, 0; mov.u32 %r1, 1;")), "") == ()
+    guarded = "setp.eq.u32 %p1, 1, 0; @%p1 mov.u32 %r1, 1; st.shared.u32 [%r1], 1; ret;"
+    assert not_always_written(kernel(guarded), "") == () and suspects(guarded) == {"%r1"}
 
 
 def test_a_value_that_nobody_looks_at_may_be_unwritten() -> None:

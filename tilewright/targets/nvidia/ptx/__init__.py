@@ -6,11 +6,12 @@ it: ptxas, weak memory order, time.  Tests: tests/targets/nvidia/ptx.
 """
 
 from tilewright.targets.nvidia.ptx.launch import Checks, Pointer, Result, Uninitialised, run
+from tilewright.targets.nvidia.ptx.program import not_always_written
 from tilewright.targets.nvidia.ptx.report import Counters, Fault, PtxSyntaxError
 from tilewright.targets.nvidia.ptx.table import opcodes
 from tilewright.targets.nvidia.ptx.tensor_maps import TensorMap
 
 __all__ = [
-    "Checks", "Counters", "Fault", "Pointer", "PtxSyntaxError", "Result", "TensorMap", "Uninitialised", "opcodes",
-    "run",
+    "Checks", "Counters", "Fault", "Pointer", "PtxSyntaxError", "Result", "TensorMap", "Uninitialised",
+    "not_always_written", "opcodes", "run",
 ]

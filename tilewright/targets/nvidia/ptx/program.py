@@ -98,7 +98,7 @@ def decode(text: str, kernel: str = "") -> Program:
     program.compared = {o for i in program.code if i.family == "atom" and "cas" in i.parts
                         for o in i.operands if isinstance(o, Address)}
     _find_blocks(program)
-    program.suspects = _maybe_unwritten(program)
+    program.suspects = _through_results(program, read_unwritten(program, guarded=False))
     return program
 
 
@@ -179,8 +179,20 @@ def written_and_read(instruction: Instruction) -> tuple[list[str], list[str]]:
     return writes, reads
 
 
-def _maybe_unwritten(program: Program) -> set[str]:
-    """Registers with a read that some way reaches with no write before (definite assignment, forwards, by bit sets)."""
+@lru_cache(maxsize=256)
+def not_always_written(text: str, kernel: str) -> tuple[str, ...]:
+    """Registers of `kernel` that are read where some way to the place does not write them, not even under a guard.
+
+    A program that runs may find the value of an earlier turn of a loop in them, so only this sees such a fault.
+    """
+    return tuple(sorted(read_unwritten(decode(text, kernel), guarded=True)))
+
+
+def read_unwritten(program: Program, guarded: bool) -> set[str]:
+    """Registers with a read that some way reaches with no write before (definite assignment, forwards, by bit sets).
+
+    `guarded`: a write under a guard is one, too.
+    """
     number: dict[str, int] = {}
     facts = []
     for pc, instruction in enumerate(program.code):
@@ -188,7 +200,7 @@ def _maybe_unwritten(program: Program) -> set[str]:
         write = read = defined = 0
         for name in reads:
             read |= 1 << number.setdefault(name, len(number))
-        if instruction.guard is None:
+        if guarded or instruction.guard is None:
             for name in writes:
                 write |= 1 << number.setdefault(name, len(number))
         for name in program.function.undefined.get(pc, ()):
@@ -216,7 +228,7 @@ def _maybe_unwritten(program: Program) -> set[str]:
             known |= facts[pc][2]
             found |= facts[pc][0] & ~known
             known |= facts[pc][1]
-    return _through_results(program, {name for name, bit in number.items() if found >> bit & 1})
+    return {name for name, bit in number.items() if found >> bit & 1}
 
 
 def _through_results(program: Program, suspects: set[str]) -> set[str]:
