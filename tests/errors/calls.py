@@ -120,7 +120,7 @@ def method_without_call(x):
 
 @case(x="*fp32")
 def print_without_a_text(x):
-    print(tl.load(x))  # error: CompilationError: print in a kernel takes a text first, not fp32: write print("x", x)
+    print(tl.load(x))  # error: CompilationError: print in a kernel takes a text first, not fp32: write print("x", tl
 
 
 @case(x="*fp32")

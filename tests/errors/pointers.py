@@ -229,3 +229,36 @@ def many_times(x):
 @case(x="*fp32")
 def seeded(x):
     tl.store(x, tl.rand(x, 0))  # error: CompilationError: `seed` takes numbers, but this is a pointer
+
+
+@case(x="*fp32")
+def range_of_elements(x):
+    tl.store(x, x[1:3])  # error: CompilationError: memory is read with tl.load(x + i), and written with tl.store
+
+
+@case(x="*i32")
+def picked_by_pointers(x):
+    i = tl.arange(0, 16)
+    tl.store(x + i, tl.gather(i, x + i, 0))  # error: CompilationError: read what it points to with tl.load(x + i)
+
+
+@case(x="*i32")
+def counted(x):
+    i = tl.arange(0, 16)
+    tl.store(x + i, tl.histogram(x + i, 16))  # error: CompilationError: read what it points to with tl.load(x + i)
+
+
+@case(x="*i32")
+def joined_with_numbers(x):
+    i = tl.arange(0, 16)
+    tl.store(x, tl.sum(tl.join(i, x + i)))  # error: CompilationError: read what it points to with tl.load(x + i)
+
+
+@case(x="*fp32")
+def limited_by_a_pointer(x):
+    tl.store(x, tl.clamp(1.0, 0, x))  # error: CompilationError: invalid operands of type int32 and pointer<fp32>;
+
+
+@case(x="*fp32")
+def length_of_a_pointer(x):
+    tl.store(x, len(x))  # error: CompilationError: a scalar has no length; pass the sizes of an array as arguments

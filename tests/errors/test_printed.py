@@ -196,6 +196,7 @@ class OnGpu:
     data_ptr, stride = lambda self: 4096, lambda self: (1,)
 """
 COMPILED = 'k = compile(ASTSource(kernel, {"x": "*fp32", "n": "i32"}), target=GPUTarget("cuda", 90, 32))'
+MOVED = "pass a tensor in the CPU's memory: x.cpu()"
 ON_CPU = ("to run it on this machine, compile it for its CPU: target=GPUTarget('cpu', '', 32), or launch the @jit "
           "function")
 
@@ -210,7 +211,9 @@ def test_a_tensor_without_data(tmp_path):
 
 def test_a_machine_without_a_gpu(tmp_path):
     launches = {
-        "kernel[(1,)](OnGpu(), 5)": ("parameter 'x' is on cuda:0", "pass a tensor in the CPU's memory: x.cpu()"),
+        "kernel[(1,)](OnGpu(), 5)": ("parameter 'x' is on cuda:0", MOVED),
+        "with triton.knobs.scope(interpret=True): kernel[(1,)](OnGpu(), 5)": ("parameter 'x' is on cuda:0", MOVED),
+        "kernel[(1,)](OnGpu(), 5, check=True)": ("parameter 'x' is on cuda:0", MOVED),
         COMPILED + "; k[(1,)](a, 5)": ("compiled for cuda:90", ON_CPU),
         COMPILED + "; k.run": ("compiled for cuda:90", ON_CPU)}
     scripts = [script(launch=launch) for launch in launches]

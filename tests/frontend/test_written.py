@@ -79,6 +79,8 @@ def test_a_pointer_as_a_condition_is_warned_of(engine):
     def asks(x, out):
         if x:
             tl.store(out, 1)
+        tl.assume(x)
+        assert tl.where(x, 1, 0) == 1
 
     out = np.zeros(1, np.int32)
     with knobs.scope(interpret=engine == "eager"), pytest.warns(UserWarning, match=r"write tl.load\(pointer\)"):

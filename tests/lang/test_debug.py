@@ -47,7 +47,7 @@ class TestDevicePrint:
         for prefix in (5, "ü", None):
             with pytest.raises(TypeError, match="must be an ascii string"):
                 trace(lambda b: call(b, tl.device_print, prefix))
-        with pytest.raises(TypeError, match="must be known"):
+        with pytest.raises(TypeError, match="takes a text first, not int32"):
             trace(lambda b, x: call(b, tl.device_print, x), "int32")
         with pytest.raises(TypeError, match="not the string 'b'"):
             trace(lambda b: call(b, tl.device_print, "a", "b"))

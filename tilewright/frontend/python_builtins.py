@@ -14,7 +14,7 @@ import tilewright.language as tl
 from tilewright.frontend.attributes import AttributeErrorInKernel, attribute
 from tilewright.frontend.values import from_python, is_number, is_static, is_tuple, to_python, type_name
 from tilewright.language.core import Builder, constexpr, tensor
-from tilewright.language.errors import LanguageTypeError, LanguageValueError
+from tilewright.language.errors import LanguageTypeError, LanguageValueError, as_written
 
 Arguments = Sequence[Any]
 Keywords = Mapping[str, Any]
@@ -67,8 +67,10 @@ def _orderable(name: str, value: Any) -> Any:
 def _length(builder: Builder, args: Arguments, kwargs: Keywords) -> Any:
     (value,) = args
     if isinstance(value, tensor):
-        raise LanguageTypeError(f"len() of {type_name(value)}: a tensor has no length; use x.shape[0], or len(x.shape) "
-                                "for the number of dimensions")
+        cure = ("use x.shape[0], or len(x.shape) for the number of dimensions" if value.shape else
+                "pass the sizes of an array as arguments")
+        kind = "tensor" if value.shape else "scalar"
+        raise LanguageTypeError(f"len() of {type_name(value)}: a {kind} has no length; {cure}")
     return constexpr(len(value))
 
 
@@ -152,7 +154,8 @@ def _print(builder: Builder, args: Arguments, kwargs: Keywords) -> Any:
                                 "prints a line an element")
     if not args or not is_static(args[0]) or not isinstance(to_python(args[0]), str):
         raise LanguageTypeError(f"print in a kernel takes a text first{', not ' + type_name(args[0]) if args else ''}: "
-                                'write print("x", x); with TRITON_INTERPRET=1 it takes anything')
+                                f'write print("x", {as_written("print.0", "x")}); with TRITON_INTERPRET=1 it takes '
+                                'anything')
     for value in args[1:]:
         if is_static(value) and not is_number(value):
             raise LanguageTypeError(f"print in a kernel shows numbers after its text, not {type_name(value)}; join it "

@@ -46,7 +46,9 @@ def _operands(fn: SourceFunction, node: ast.AST) -> Iterator[tuple[str, ast.expr
     elif isinstance(node, ast.UnaryOp):
         yield "operand", node.operand
     elif isinstance(node, ast.Subscript):
-        yield from (("value", node.value), ("index", node.slice))
+        yield "value", node.value
+        if not isinstance(node.slice, ast.Slice | ast.Tuple):
+            yield "index", node.slice
     elif isinstance(node, ast.Call):
         yield from _arguments(fn, node)
     if isinstance(node, ast.expr):

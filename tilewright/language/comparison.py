@@ -108,6 +108,11 @@ def truth(builder: Builder, x: Any) -> Any:
                                      "tl.where or a mask")
         builder.warn(f"the condition is a tile of one element ({x}); a scalar is expected")
         x = emit(builder, "reshape", (x,), make_type((), x.dtype), {"shape": ()})
+    return holds(builder, x)
+
+
+def holds(builder: Builder, x: tensor) -> tensor:
+    """`x != 0` of a condition; a pointer is told of, since it holds wherever it leads (triton takes it, too)."""
     if is_pointer(x):
         builder.warn("the condition is a pointer, which holds whatever it points to; for the number there write "
                      "tl.load(pointer), and to ask whether an argument was given, `is not None`")
@@ -117,9 +122,9 @@ def truth(builder: Builder, x: Any) -> Any:
 def where(builder: Builder, condition: Any, x: Any, y: Any) -> tensor:
     """Elements of `x` where the condition holds, else of `y`; all broadcast, both sides are evaluated."""
     flag = to_tensor(builder, condition)
-    if flag.dtype != int1:
+    if flag.dtype != int1 and not is_pointer(flag):
         builder.warn(f"tl.where with a condition of type {flag.dtype}: it is taken as `condition != 0`; write that")
-        flag = is_nonzero(builder, flag)
+    flag = holds(builder, flag)
     a, b = _pointer_pair(builder, x, y) or _number_pair(builder, x, y)
     flag, a, b = broadcast_all(builder, (flag, a, b), ("condition", "x", "y"))
     return emit(builder, "select", (flag, a, b), a.type)

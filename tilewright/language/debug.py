@@ -14,7 +14,6 @@ from tilewright.language import comparison
 from tilewright.language.broadcasting import broadcast_all
 from tilewright.language.builder import Builder
 from tilewright.language.builtin import builtin
-from tilewright.language.casting import is_nonzero
 from tilewright.language.constexpr import unwrap
 from tilewright.language.errors import LanguageTypeError, LanguageValueError, as_written
 from tilewright.language.tensor import tensor
@@ -91,7 +90,7 @@ def device_assert(cond: Any, msg: Any = "", mask: Any = None, *, _builder: Build
         raise LanguageTypeError(f"msg of tl.device_assert must be a string, not {describe(text)}")
     if not _builder.options.debug:
         return
-    holds = is_nonzero(_builder, to_tensor(_builder, cond))
+    holds = comparison.holds(_builder, to_tensor(_builder, cond))
     guard = unwrap(mask)
     if guard is not None:
         flag = to_tensor(_builder, guard)
@@ -127,7 +126,7 @@ def assume(cond: Any, *, _builder: Builder) -> None:
         return
     if shape(value):
         raise LanguageValueError(f"tl.assume takes a scalar condition, not {value}")
-    _builder.emit("assume", [is_nonzero(_builder, value).handle])
+    _builder.emit("assume", [comparison.holds(_builder, value).handle])
 
 
 @builtin

@@ -46,7 +46,8 @@ def number_types(values: Sequence[Any], what: str) -> list[dtype]:
     if len(numbers) < len(types):
         at = next(i for i, v in enumerate(values) if is_pointer(v))
         which = _operand(what, at)
-        raise IncompatibleTypeErrorImpl(types[0], types[-1],
+        first = max(0, at - 1)
+        raise IncompatibleTypeErrorImpl(types[first], types[min(first + 1, len(types) - 1)],
                                         f"`{what}` takes numbers, but {read_first(unwrap(values[at]), which)}")
     return numbers
 

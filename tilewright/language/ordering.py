@@ -58,6 +58,7 @@ def gather(src: Any, index: Any, axis: Any, *, _builder: Builder) -> tensor:
     """
     source, places = to_tensor(_builder, src), to_tensor(_builder, index)
     need_tile(source, "tl.gather")
+    refuse_pointer(places, "index of tl.gather", argument("gather", 1, "index"))
     if not isinstance(places.dtype, dtype) or not places.dtype.is_int() or places.dtype.is_int1():
         raise LanguageTypeError(f"index of tl.gather must hold integers, but it is {places}")
     have, want = shape(source), shape(places)
@@ -82,6 +83,7 @@ def histogram(input: Any, num_bins: Any, mask: Any = None, *, _builder: Builder)
     """
     x = to_tensor(_builder, input)
     need_tile(x, "tl.histogram")
+    refuse_pointer(x, "tl.histogram", argument("histogram", 0, "input"))
     if not isinstance(x.dtype, dtype) or not x.dtype.is_int():
         raise LanguageTypeError(f"tl.histogram only supports integer input, but it is {x}")
     bins = known_int(num_bins, "num_bins of tl.histogram")

@@ -12,17 +12,19 @@ from tilewright.language import broadcasting
 from tilewright.language.builder import Builder
 from tilewright.language.builtin import builtin, tensor_member
 from tilewright.language.constexpr import unwrap
-from tilewright.language.errors import LanguageTypeError, LanguageValueError
+from tilewright.language.errors import LanguageTypeError, LanguageValueError, argument
 from tilewright.language.tensor import tensor
 from tilewright.language.types import check_shape, make_type
 from tilewright.language.values import (
     Shape,
     emit,
+    is_pointer,
     known_axis,
     known_bool,
     known_ints,
     known_shape,
     need_tile,
+    read_first,
     shape,
     to_tensor,
 )
@@ -202,8 +204,10 @@ def squeeze(x: Any, dim: Any, *, _builder: Builder) -> tensor:
 
 def _same_element(a: tensor, b: tensor, what: str) -> None:
     if a.dtype != b.dtype:
+        sides = [(x, argument(what, i, name)) for i, (x, name) in enumerate(((a, "a"), (b, "b"))) if is_pointer(x)]
+        cure = read_first(*sides[0]) if sides else "cast one with .to()"
         raise LanguageTypeError(f"tl.{what} needs two tensors of one type, but got a of type {a.dtype} and b of type "
-                                f"{b.dtype}; cast one with .to()")
+                                f"{b.dtype}; {cure}")
 
 
 def make_join(builder: Builder, a: tensor, b: tensor, what: str = "join") -> tensor:

@@ -281,7 +281,7 @@ class JITFunction(CompilingFunction, KernelInterface):
             return nullcontext(split)
         with NO_FORK:
             from tilewright.runtime.mirror import on_host
-        return on_host(split, DEVICES.target(device, self.settings()))
+        return on_host(split, self._target(device, split, self.settings()))
 
     def _interpret(self, grid: Grid, values: Sequence[Any], given: Mapping[str, Any], split: Split) -> None:
         signature = self.specializer.signature(split.atoms, values, False, False)
