@@ -226,3 +226,51 @@ def test_a_product_that_is_an_operand_of_the_next(launch, style, loop):
         for _ in range(2):
             x, y = NEXT[style](x, y)
         np.testing.assert_array_equal(out, np.stack([x, y]))
+
+
+@triton.jit
+def products_of_products(blocks, out, FORM: tl.constexpr):
+    r = tl.arange(0, 16)
+    a = tl.zeros((16, 16), tl.float32)
+    b = tl.zeros((16, 16), tl.float32)
+    for i in range(3):
+        x = tl.load(blocks + r[:, None] * 48 + (i * 16 + r)[None, :])
+        y = tl.load(blocks + (i * 16 + r)[:, None] * 16 + r[None, :])
+        if FORM == 0:
+            a = tl.dot(x, y, b)
+            b = tl.dot(x, y, a * 2)
+        elif FORM == 1:
+            b, a = a, tl.dot(x, y, b)
+            b = tl.dot(x, y, a * 2)
+        elif FORM == 2:
+            a, b = tl.dot(x, y, b), a
+        elif FORM == 3:
+            a = tl.dot(x, y, b)
+            b = tl.dot(x, y, a) - a
+        else:
+            a = tl.dot(x, y, b)
+            b = tl.dot(x, y, tl.trans(a))
+    tl.store(out + r[:, None] * 16 + r[None, :], a)
+    tl.store(out + 256 + r[:, None] * 16 + r[None, :], b)
+
+
+@pytest.mark.parametrize("form", range(5))
+def test_a_product_whose_sums_another_one_starts_from_keeps_them(launch, form):
+    blocks = np.random.default_rng(0).integers(-2, 3, 768).astype(np.float32)
+    out = np.zeros((2, 16, 16), np.float32)
+    launch(products_of_products, (1,), blocks, out, FORM=form)
+    a, b = np.zeros((2, 16, 16), np.float32)
+    for i in range(3):
+        p = blocks.reshape(16, 48)[:, 16 * i:16 * i + 16] @ blocks.reshape(48, 16)[16 * i:16 * i + 16]
+        if form < 2:
+            a = p + b
+            b = p + 2 * a
+        elif form == 2:
+            a, b = p + b, a
+        elif form == 3:
+            a = p + b
+            b = p
+        else:
+            a = p + b
+            b = p + a.T
+    assert np.array_equal(out[0], a) and np.array_equal(out[1], b)

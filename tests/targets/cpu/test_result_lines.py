@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.targets.cpu.harness import F32, I32, both, generated, kernel, ptr
+from tests.targets.cpu.random_kernels import WORDS, Generator
 from tests.targets.cpu.test_nests import vector_add
 from tests.targets.cpu.test_reduce import softmax
 from tilewright.targets.llvm.isa import Isa
@@ -76,3 +77,9 @@ def test_results_of_addresses_that_were_computed_early():
         b.store(b.at(o, b.pid()), total)
     x = np.random.default_rng(0).standard_normal((150, 1024)).astype(np.float32)
     both(centred(sums), (150,), [x, np.zeros((151, 1024), np.float32), 1024], exact=False)
+
+
+def test_nests_in_regions_compute_nothing_for_a_store_behind_them():
+    """In this random kernel a loop's nest stands in the loop, and a store of its shape after it."""
+    x = np.random.default_rng(9).integers(-50, 50, 400).astype(np.int32)
+    both(Generator(9).module(), (1,), [x, np.zeros(WORDS, np.int32), 25, 64])

@@ -183,12 +183,16 @@ def _destination(walker: Walker, op: Op) -> Buffer | None:
         return None
     arg = place.block.args[1 + yields.index(result)]
     buffer = kernel.bindings[arg]
-    if not isinstance(buffer, Buffer) or plan.last_use(arg, place.block) > place.index:
+    if not isinstance(buffer, Buffer):
+        return None
+    held = {value for value, binding in kernel.bindings.items()         # a product may have taken it over from `arg`
+            if isinstance(binding, Buffer) and binding.offset == buffer.offset}
+    if any(plan.last_use(value, place.block) > place.index for value in held):
         return None
     for value, same in walker.reach([acc]).items():
         binding = kernel.bindings[value]
         assert isinstance(binding, Virtual)
-        if arg in binding.op.operands and not (same and walker.keeps_index(binding.op)):
+        if not held.isdisjoint(binding.op.operands) and not (same and walker.keeps_index(binding.op)):
             return None
     return buffer
 

@@ -73,7 +73,7 @@ class Walker:
         outer = self.code.mark
         for index, op in enumerate(block.ops[:-1]):
             self.code.mark = self.kernel.mark(op)
-            if op not in self._early:
+            if not self._is_early(op):
                 self._op(op)
             self._release(block, index)
         self.code.mark = outer
@@ -321,10 +321,14 @@ class Walker:
             return None
         store, addresses = found
         for op in addresses:
-            if op not in self._early:
+            if not self._is_early(op):
                 self._op(op)
                 self._early.add(op)
         return ResultLines(store, result_lines.is_worth(self.kernel, store))
+
+    def _is_early(self, op: Op) -> bool:
+        """Whether `op` was lowered before its place, and not in a region that has ended since."""
+        return op in self._early and all(v in self.kernel.bindings for v in op.results)
 
     def _moves(self, ops: Sequence[Op], also: Sequence[Op]) -> bool:
         """Whether a nest for the stores `also` only reads, computes a little and writes, so that memory decides."""

@@ -28,6 +28,7 @@ from tilewright.targets.cpu.streaming import LEAST_BYTES
 from tilewright.targets.llvm.types import I64, constant
 from tilewright.targets.llvm.types import Value as LlvmValue
 
+_NOT_FOR = ("store", "for", "while", "if")      # nests of the last three may stand in their regions
 _FAR_BYTES = 1 << 19        # of a result: with what it is made from more than the second cache
 _MOST_BYTES = 1 << 14       # of a tile: it shares the first cache with what it is made from
 
@@ -53,7 +54,7 @@ def find(kernel: Kernel, plan: Plan, root: Op, ops: Sequence[Op], shape: tuple[i
 
     `ops` are what the nest of `root` computes.
     """
-    if not kernel.code.isa.fetches_results or plan.is_large or root.name == "store" or work(ops) < DEAR:
+    if not kernel.code.isa.fetches_results or plan.is_large or root.name in _NOT_FOR or work(ops) < DEAR:
         return None
     between: list[Op] = []
     place = plan.places[root]
