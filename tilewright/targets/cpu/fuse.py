@@ -324,7 +324,7 @@ class Walker:
             if not self._is_early(op):
                 self._op(op)
                 self._early.add(op)
-        return ResultLines(store, result_lines.is_worth(self.kernel, store))
+        return ResultLines(store, result_lines.is_worth(self.streaming, store))
 
     def _is_early(self, op: Op) -> bool:
         """Whether `op` was lowered before its place, and not in a region that has ended since."""

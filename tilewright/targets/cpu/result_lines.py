@@ -24,7 +24,7 @@ from tilewright.targets.cpu.ahead import DEAR
 from tilewright.targets.cpu.evaluate import Evaluator, Index
 from tilewright.targets.cpu.plan import Plan, is_virtual, work
 from tilewright.targets.cpu.state import Kernel
-from tilewright.targets.cpu.streaming import LEAST_BYTES
+from tilewright.targets.cpu.streaming import LEAST_BYTES, Streaming
 from tilewright.targets.llvm.types import I64, constant
 from tilewright.targets.llvm.types import Value as LlvmValue
 
@@ -68,14 +68,16 @@ def find(kernel: Kernel, plan: Plan, root: Op, ops: Sequence[Op], shape: tuple[i
     return None
 
 
-def is_worth(kernel: Kernel, store: Op) -> LlvmValue:
+def is_worth(streaming: Streaming, store: Op) -> LlvmValue:
     """Whether (i1) the launch writes by `store` more than is near, and less than streams."""
-    code = kernel.code
-    total = constant(I64, math.prod(shape_of(store.operands[0].type)) * element_of(store.operands[1].type).bytes)
-    for axis in range(3):
-        total = code.fold("mul", total, kernel.context_word(axis, I64))
-    # total - _FAR, as a number without sign, is large for what is below
+    code, total = streaming.code, streaming.written(_size(store))
+    # total - _FAR_BYTES, as a number without sign, is large for what is below
     return code.icmp("ult", code.op("sub", total, constant(I64, _FAR_BYTES)), constant(I64, LEAST_BYTES - _FAR_BYTES))
+
+
+def _size(store: Op) -> int:
+    """Bytes that a program writes by `store`."""
+    return math.prod(shape_of(store.operands[0].type)) * element_of(store.operands[1].type).bytes
 
 
 def _has_tiles(op: Op) -> bool:
@@ -83,8 +85,7 @@ def _has_tiles(op: Op) -> bool:
 
 
 def _with_addresses(plan: Plan, root: Op, store: Op, between: Sequence[Op]) -> tuple[Op, list[Op]] | None:
-    size = math.prod(shape_of(store.operands[0].type)) * element_of(store.operands[1].type).bytes
-    if size > _MOST_BYTES:
+    if _size(store) > _MOST_BYTES:
         return None
     needed: list[Op] = []
     wanted: set[Value] = {store.operands[0]}

@@ -69,11 +69,14 @@ class Streaming:
 
     def leaves_caches(self, size: int) -> Value:
         """Whether a launch whose programs write `size` bytes each writes more than caches keep (i1)."""
-        code = self.code
+        return self.code.icmp("sge", self.written(size), constant(I64, LEAST_BYTES))
+
+    def written(self, size: int) -> Value:
+        """Bytes that a launch writes whose programs write `size` bytes each."""
         total = constant(I64, size)
         for axis in range(3):
-            total = code.fold("mul", total, self.kernel.context_word(axis, I64))
-        return code.icmp("sge", total, constant(I64, LEAST_BYTES))
+            total = self.code.fold("mul", total, self.kernel.context_word(axis, I64))
+        return total
 
     def _is_multiple(self, number: Value, of: int) -> Value:
         """Whether `of`, a power of two, divides `number` (i1)."""
