@@ -25,6 +25,9 @@ from tilewright.targets.llvm.types import I1, I64, Type, Value, constant, intege
 
 Result = TypeVar("Result")
 
+# attributes of functions that run seldom: LLVM takes half the time for one that it need not optimise
+COLD = "cold noinline optnone nounwind"
+
 _LEAST_CHAIN = 10       # instructions; of shorter ones a processor sees enough by itself
 _LEAVES = re.compile(r"\s*(br |ret |\w+:)")
 _DEFINED = re.compile(r"\s*(%\w+) = ")

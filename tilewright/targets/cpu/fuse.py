@@ -40,6 +40,7 @@ from tilewright.targets.cpu.versions import Streams, Versions
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.llvm.types import constant
 
+_LONG = ("for", "while", "dot")
 _KEEPS_INDEX = ("load", "hint")
 
 Handler = Callable[["Walker", Op], None]
@@ -307,7 +308,7 @@ class Walker:
             width = self.kernel.lanes_for_moving(width)
         choice = Versions(self.kernel, self.aliases, sources, ops, also, shape, width, streaming_width,
                           1 if self.plan.is_large else unrolling(ops),
-                          bool(self._fused), emit, streams, self.ahead.loads(ops, self._root))
+                          bool(self._fused), self._stores_sums([*ops, *also]), emit, streams, self.ahead.loads(ops, self._root))
         with self.code.scope():
             results = choice.write(splits) if versions else choice.plain()
         return tuple(self.code.export(r) for r in results)
@@ -334,6 +335,11 @@ class Walker:
         """Whether a nest for the stores `also` only reads, computes a little and writes, so that memory decides."""
         return not self._fused and bool(also) and all(op.name == "store" for op in also) and work(ops) == 0 and any(
             op.name == "load" for op in ops)
+
+    def _stores_sums(self, ops: Sequence[Op]) -> bool:
+        """Whether `ops` take a tile from scratch that a loop or a product has made."""
+        return any(isinstance(self.kernel.bindings.get(v), Buffer) and maker is not None and maker.name in _LONG
+                   for op in ops for v in op.operands for maker in [self.plan.maker(v)])
 
     def test(self, ops: Sequence[Op]) -> None:
         """Test the accesses among `ops` against the extents of their arguments."""

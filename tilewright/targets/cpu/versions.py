@@ -26,6 +26,8 @@ from tilewright.targets.cpu.prefix import Prefix, ends, find
 from tilewright.targets.cpu.state import Kernel
 from tilewright.targets.llvm.types import Value as LlvmValue
 
+_CHEAP = 4      # vectors at once of a nest that computes little (`plan.unrolling`)
+
 Results = tuple[LlvmValue, ...]
 # When stores bypass the caches, under facts; the second argument: when heads let rows begin at lines (i1; None: never).
 Streams = Callable[[Facts, "LlvmValue | None"], "LlvmValue | None"]
@@ -35,7 +37,8 @@ Streams = Callable[[Facts, "LlvmValue | None"], "LlvmValue | None"]
 class Versions:
     """What is known of one nest: `ops` are its virtual ops, `roots` the store that it serves, if any.
 
-    `emit` writes a version into a `Nest`.  `whole`: it does something at every index.  Versions whose stores bypass the
+    `emit` writes a version into a `Nest`.  `whole`: it does something at every index.  `sums`: it stores what a loop or
+    a product has made, which took longer than that.  Versions whose stores bypass the
     caches have vectors of `streaming_width`, which are lines where others may be less.  `ahead`: loads that prefetch,
     and how far.
     """
@@ -50,13 +53,24 @@ class Versions:
     streaming_width: int
     unroll: int
     whole: bool
+    sums: bool
     emit: Callable[[Nest], Sequence[LlvmValue]]
     streams: Streams
     ahead: Mapping[Op, LlvmValue]
 
     def plain(self) -> Results:
         """One version without facts, which also serves a nest that must not be tested."""
-        return self._version(Facts(), 1)
+        return self._version(Facts(), self._vectors if self._is_short else 1)
+
+    @property
+    def _vectors(self) -> int:
+        """Vectors of a row."""
+        return -(-self.shape[vector_axis(self.shape)] // self.width)
+
+    @property
+    def _is_short(self) -> bool:
+        """Whether masks of a row's vectors are made once, before all rows, and cost nothing after that."""
+        return self.kernel.code.isa.avx512 and self._vectors <= self.unroll == _CHEAP
 
     def write(self, splits: bool) -> Results:
         """All versions; `splits`: `emit` follows `Nest.split`."""
@@ -118,10 +132,13 @@ class Versions:
 
     def _not_full(self, facts: Facts, may_split: bool) -> Results:
         """For tiles for which `facts`, those of a full one, do not hold."""
+        if self._is_short and facts.true and (self.sums or not self.roots):
+            may_split = False
         prefix = self._prefix() if may_split else None
         if prefix is not None:
             return self._split(prefix)
         some, holds = assume_quotients(self.kernel, self.ops)
         if holds is None or not facts.true:
             return self.plain()
-        return self.kernel.code.branch(holds, lambda: self._version(some, 1), self.plain)
+        unroll = self._vectors if self._is_short else 1
+        return self.kernel.code.branch(holds, lambda: self._version(some, unroll), self.plain)
