@@ -125,18 +125,21 @@ class Versions:
         return find(self.kernel, self.aliases, self.sources, [*self.ops, *self.roots], self.shape,
                     vector_axis(self.shape))
 
-    def _split(self, prefix: Prefix) -> Results:
-        if prefix.condition is None:
-            return self._best(prefix.facts, prefix)
-        return self.kernel.code.branch(prefix.condition, lambda: self._best(prefix.facts, prefix), self.plain)
+    def _split(self, prefix: Prefix, streams: bool = True) -> Results:
+        def split() -> Results:
+            if streams:
+                return self._best(prefix.facts, prefix)
+            return self._version(prefix.facts, self.unroll, prefix=prefix)
+
+        return split() if prefix.condition is None else self.kernel.code.branch(prefix.condition, split, self.plain)
 
     def _not_full(self, facts: Facts, may_split: bool) -> Results:
         """For tiles for which `facts`, those of a full one, do not hold."""
-        if self._is_short and facts.true and (self.sums or not self.roots):
+        if self._is_short and facts.true and not self.roots:
             may_split = False
         prefix = self._prefix() if may_split else None
         if prefix is not None:
-            return self._split(prefix)
+            return self._split(prefix, not self.sums)
         some, holds = assume_quotients(self.kernel, self.ops)
         if holds is None or not facts.true:
             return self.plain()
