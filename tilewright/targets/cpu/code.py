@@ -40,8 +40,8 @@ _TOUCHES_MEMORY = re.compile(r"@llvm\.masked\.|\bcall void ")
 @dataclass(slots=True)
 class _Level:
     lines: list[str]
-    known: dict[str, Value] = field(default_factory=dict)
-    barrier: bool = False                        # nothing hoists out of this level
+    barrier: int = 0                # the innermost level around, or this one, out of which nothing hoists
+    texts: list[str] = field(default_factory=list)      # of what this level shares
 
 
 class Code(FunctionWriter):
@@ -50,6 +50,7 @@ class Code(FunctionWriter):
     def __init__(self, module: ModuleWriter, name: str, params: Sequence[tuple[str, Type]]) -> None:
         super().__init__(module, name, params, Type("void"), "", (), "")
         self._levels = [_Level(self._lines)]
+        self._known: dict[str, dict[int, Value]] = {}       # what is shared, by text and level
         self._depth: dict[str, int] = {}
         self._types = {p.name: p.type for p in self.params}
         self._outlined: list[str] = []
@@ -95,14 +96,12 @@ class Code(FunctionWriter):
             at = depths.get(operand, 0)
             if at > depth:
                 depth = at
-        for level in range(len(levels) - 1, depth, -1):
-            if levels[level].barrier:
-                depth = level
-                break
-        for level in range(floor, depth + 1):
-            found = levels[level].known.get(text)
-            if found is not None:
-                return found
+        depth = max(depth, levels[-1].barrier)
+        found = self._known.get(text)
+        if found is not None:
+            outer = min((level for level in found if floor <= level <= depth), default=None)
+            if outer is not None:
+                return found[outer]
         self._count += 1
         name = f"%v{self._count}"
         value = Value(result, name)
@@ -110,18 +109,24 @@ class Code(FunctionWriter):
         self._types[name] = result
         place = levels[depth]
         place.lines.append(f"  {name} = {text}{self.mark}")
-        place.known[text] = value
+        place.texts.append(text)
+        if found is None:
+            self._known[text] = {depth: value}
+        else:
+            found[depth] = value
         return value
 
     def _push(self, label: str, barrier: bool = False) -> None:
-        self._levels.append(_Level([], barrier=barrier))
+        self._levels.append(_Level([], len(self._levels) if barrier else self._levels[-1].barrier))
         self._lines = self._levels[-1].lines
         self.block = label
 
     def _pop(self) -> list[str]:
-        lines = self._levels.pop().lines
+        level = self._levels.pop()
+        for text in level.texts:
+            del self._known[text][len(self._levels)]
         self._lines = self._levels[-1].lines
-        return lines
+        return level.lines
 
     @contextmanager
     def scope(self) -> Iterator[int]:
