@@ -264,7 +264,7 @@ class Guards:
             code.leave_if(outside, lambda: self._record(op, extents, address))
 
         with code.scope() as floor:
-            iterate(Nest(self.kernel, shape_of(pointer.type), 1, floor, Facts()), body)
+            iterate(Nest(self.kernel, shape_of(pointer.type), 1, floor, Facts(), minor=True), body)
 
     # --- the report
 

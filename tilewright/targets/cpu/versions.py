@@ -37,10 +37,10 @@ Streams = Callable[[Facts, "LlvmValue | None"], "LlvmValue | None"]
 class Versions:
     """What is known of one nest: `ops` are its virtual ops, `roots` the store that it serves, if any.
 
-    `emit` writes a version into a `Nest`.  `whole`: it does something at every index.  `sums`: it stores what a loop or
-    a product has made, which took longer than that.  Versions whose stores bypass the
-    caches have vectors of `streaming_width`, which are lines where others may be less.  `ahead`: loads that prefetch,
-    and how far.
+    `emit` writes a version into a `Nest`.  `whole`: it does something at every index.  `brief`: it packs for a product,
+    or stores what a loop or a product has made, which takes longer than that.  Versions whose stores bypass the caches
+    have vectors of `streaming_width`, which are lines where others may be less.  `ahead`: loads that prefetch, and how
+    far.
     """
 
     kernel: Kernel
@@ -53,14 +53,14 @@ class Versions:
     streaming_width: int
     unroll: int
     whole: bool
-    sums: bool
+    brief: bool
     emit: Callable[[Nest], Sequence[LlvmValue]]
     streams: Streams
     ahead: Mapping[Op, LlvmValue]
 
     def plain(self) -> Results:
         """One version without facts, which also serves a nest that must not be tested."""
-        return self._version(Facts(), self._vectors if self._is_short else 1)
+        return self._version(Facts(), self._vectors if self._is_short else 1, seldom=True)
 
     @property
     def _vectors(self) -> int:
@@ -85,7 +85,8 @@ class Versions:
             return self._best(facts)
         return self.kernel.code.branch(condition, lambda: self._best(facts), lambda: self._not_full(facts, may_split))
 
-    def _version(self, facts: Facts, unroll: int, streams: bool = False, prefix: Prefix | None = None) -> Results:
+    def _version(self, facts: Facts, unroll: int, streams: bool = False, prefix: Prefix | None = None,
+                 seldom: bool = False) -> Results:
         code = self.kernel.code
         split = None
         if prefix is not None:
@@ -94,7 +95,8 @@ class Versions:
         size = element_of(self.roots[0].operands[1].type).bytes if streams else 0
         with code.scope() as floor:
             results = tuple(self.emit(Nest(self.kernel, self.shape, width, floor, facts, unroll=unroll,
-                                           streams=size, split=split, ahead=self.ahead)))
+                                           streams=size, split=split, ahead=self.ahead,
+                                           minor=seldom or self.brief or (streams and self.unroll == _CHEAP))))
         return tuple(code.export(r) for r in results)
 
     def _best(self, facts: Facts, prefix: Prefix | None = None) -> Results:
@@ -129,7 +131,7 @@ class Versions:
         def split() -> Results:
             if streams:
                 return self._best(prefix.facts, prefix)
-            return self._version(prefix.facts, self.unroll, prefix=prefix)
+            return self._version(prefix.facts, self.unroll, prefix=prefix, seldom=True)
 
         return split() if prefix.condition is None else self.kernel.code.branch(prefix.condition, split, self.plain)
 
@@ -139,9 +141,9 @@ class Versions:
             may_split = False
         prefix = self._prefix() if may_split else None
         if prefix is not None:
-            return self._split(prefix, not self.sums)
+            return self._split(prefix, not self.brief)
         some, holds = assume_quotients(self.kernel, self.ops)
         if holds is None or not facts.true:
             return self.plain()
         unroll = self._vectors if self._is_short else 1
-        return self.kernel.code.branch(holds, lambda: self._version(some, unroll), self.plain)
+        return self.kernel.code.branch(holds, lambda: self._version(some, unroll, seldom=True), self.plain)
