@@ -95,8 +95,7 @@ class Versions:
         size = element_of(self.roots[0].operands[1].type).bytes if streams else 0
         with code.scope() as floor:
             results = tuple(self.emit(Nest(self.kernel, self.shape, width, floor, facts, unroll=unroll,
-                                           streams=size, split=split, ahead=self.ahead,
-                                           minor=seldom or self.brief or (streams and self.unroll == _CHEAP))))
+                                           streams=size, split=split, ahead=self.ahead, minor=seldom or self.brief)))
         return tuple(code.export(r) for r in results)
 
     def _best(self, facts: Facts, prefix: Prefix | None = None) -> Results:
