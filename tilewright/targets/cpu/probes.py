@@ -4,7 +4,8 @@ The form: a tile of addresses that is affine in at most two indices, and a mask 
 whole tile shares and of comparisons of an int32 that counts along one dimension with one number (`offsets < n`).  The
 function looks at an address after the other, as a nest of the access's own would, and fills the status record at the
 first active one that lies outside.  It runs where a span test fails, which it hardly ever does; a nest for each access
-costs LLVM 3 ms (a tiled product of three: 54.1 ms with nests, 46.7 with the function; Zen 5, 2026-12-02).
+costs LLVM 3 ms (a tiled product with three: 54.3 ms with nests, 47.3 with the function; Zen 5, 2026-12-01).  For one
+row at a time a nest is as short as a call.
 Before: what the access needs is bound.  Tests: tests/targets/cpu/test_probes.py.
 """
 

@@ -3,6 +3,8 @@
 * Long rows whose masks end somewhere: one version that is split there (`prefix`) serves full and partly full tiles.
 * Else, where tests can make it simple (`bounds`): one without masks and wraps; then, for tiles that are not full, a
   split one, or one without wraps, as far as there is something to gain.
+* Where a product packs short rows, masks of their vectors are made once for all rows (AVX-512), and cost nothing after
+  that: one version then does what is not full.
 * Last, where none of these may hold: all masks at every vector.  It is written for size, since it seldom runs.
 
 Stores that may bypass the caches double the best version.
@@ -127,6 +129,7 @@ class Versions:
                     vector_axis(self.shape))
 
     def _split(self, prefix: Prefix, streams: bool = True) -> Results:
+        """`streams`: it may bypass the caches."""
         def split() -> Results:
             if streams:
                 return self._best(prefix.facts, prefix)
@@ -136,7 +139,7 @@ class Versions:
 
     def _not_full(self, facts: Facts, may_split: bool) -> Results:
         """For tiles for which `facts`, those of a full one, do not hold."""
-        if self._is_short and facts.true and not self.roots:
+        if self._is_short and facts.true and not self.roots:      # stores under masks are slower than split ones
             may_split = False
         prefix = self._prefix() if may_split else None
         if prefix is not None:
