@@ -131,7 +131,7 @@ def generate(module: Module, capability: Capability, num_warps: int, line_info: 
     elements = [element_of(p.type) for p in module.entry.params]
     names = [f"p{k}" for k in range(len(elements))]
     indices = index_values(module)
-    programs = counts_of_programs(module, num_warps, indices)
+    programs = counts_of_programs(module, num_warps, capability, indices)
     code = Code(writer, entry, [(n, _parameter_type(e)) for n, e in zip(names, elements, strict=True)], num_warps,
                 capability.fp8, programs[0], max_registers)
     kernel = Kernel(module, code, capability, indices)

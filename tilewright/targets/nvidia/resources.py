@@ -15,11 +15,9 @@ from tilewright.ir.node import Module
 from tilewright.language.options import Options
 from tilewright.targets.nvidia.capability import Capability
 from tilewright.targets.nvidia.pressure import registers_held
+from tilewright.targets.nvidia.registers import REGISTERS, THREAD_REGISTERS, WARP_SIZE, most_registers
 
 MAX_WARPS = 32              # 1024 threads a block (CUDA C++ Programming Guide, technical specifications)
-REGISTERS = 1 << 16         # 32 bits each, of a block; the same place
-THREAD_REGISTERS = 255      # of a thread; the same place
-WARP_SIZE = 32
 # A kernel whose tiles need more registers than a thread has keeps them in local memory and is slow, but right.  Beyond
 # this many times as much ptxas works for minutes: dots of 256x256x16 in 1 warp (9.0 times) take it 26 s, of 512x512x16
 # in 4 (the same) 24 s, of 512x512x512 in 4 (12 times) more than 300 s; of 256x256x64 in 4 (4.0 times) 4 s.
@@ -62,6 +60,21 @@ def check_registers(module: Module, num_warps: int) -> None:
                              f"{module.entry_name} holds tiles of {held} registers in each of its "
                              f"{num_warps * WARP_SIZE} threads at once, more than {_TIMES_HELD} times what a thread "
                              f"has; {_cure(num_warps)}.")
+
+
+def too_few_registers(name: str, wanted: int, options: Options) -> OutOfResources:
+    """The error for a kernel that the assembler refuses, since some instruction takes `wanted` registers of a thread
+    (0: it does not say how many), more than `options` leave it even if an SM runs one program."""
+    warps = options.num_warps
+    limit = most_registers(warps) if options.maxnreg is None else options.maxnreg
+    required = max(wanted, limit + 1)
+    if options.maxnreg is None:
+        left, cure = f"num_warps={warps} leaves", "fewer warps leave more"
+    else:
+        left, cure = f"maxnreg={limit} leaves", f"maxnreg={required} or more, or none, may do"
+    return OutOfResources(required, limit, "registers",
+                          f"{name} has instructions that take at least {required} in each thread, and {left} it "
+                          f"{limit}; {cure}.")
 
 
 def check_length(name: str, text: str, num_warps: int) -> None:

@@ -52,6 +52,7 @@ from tilewright.targets.llvm.machine import (
     CUBIN,
     FROM_PTX,
     Assembler,
+    AssemblerRefusal,
     Compiler,
     Machine,
     Request,
@@ -88,6 +89,19 @@ def _plain(module: Module, options: Options, generated: Generated) -> Mapping[st
     if generated.metadata["tensor_maps"]:
         found["plain"] = {"module": print_module(FORGET_BOXES.run(module)), "options": given}
     return found
+
+
+def _with_more_registers(text: str, programs: Sequence[int], num_warps: int,
+                         wanted: int = 0) -> tuple[str, Sequence[int]] | None:
+    """A kernel's text for a smaller one of these counts of programs on an SM, with those behind it: the first that
+    leaves a thread more registers, and `wanted` of them; None if there is no such."""
+    with NO_FORK:
+        from tilewright.targets.nvidia.emit.code import with_programs
+        from tilewright.targets.nvidia.registers import most_registers
+    limits = [most_registers(num_warps, n) for n in programs]
+    more = next((k for k, limit in enumerate(limits) if limit > limits[0] and limit >= wanted), 0)
+    freer = with_programs(text, programs[more])
+    return (freer, programs[more:]) if freer != text else None
 
 
 class OnlyCompiled(LoadedKernel):
@@ -188,7 +202,7 @@ class NvidiaTarget(Target):
         laid_out = lay_out(module, options.num_warps, limited)
         check_registers(laid_out, options.num_warps)
         if may_persist and options.maxnreg is None:
-            laid_out = persist(laid_out, options.num_warps)
+            laid_out = persist(laid_out, options.num_warps, limited)
         laid_out = make_left_operands(laid_out, options.num_warps, limited)
         held = hold(laid_out, options.num_warps, limited)
         found: dict[int, Module] = {}
@@ -282,24 +296,33 @@ class NvidiaTarget(Target):
     def _made(self, text: str, programs: Sequence[int], name: str, options: Options,
               meanwhile: Callable[[], object] | None = None) -> tuple[bytes, str, dict[str, Any]]:
         """The binary, the PTX, and what is said of them; for the first number of programs on an SM that leaves each
-        thread registers enough, or the last."""
+        thread registers enough, or the last.
+
+        `OutOfResources` if the assembler takes none of them, for want of registers.
+        """
         with NO_FORK:
-            from tilewright.targets.nvidia.assemble import report_of
-            from tilewright.targets.nvidia.emit.code import with_programs
-            from tilewright.targets.nvidia.pressure import most_registers
+            from tilewright.targets.nvidia.assemble import registers_wanted, report_of
+            from tilewright.targets.nvidia.registers import most_registers
+            from tilewright.targets.nvidia.resources import too_few_registers
         assembler = replace(self.assembler or Assembler(), options=("-lineinfo",) if options.line_info else ())
-        ptx, *made = self._products(text, assembler, name, meanwhile)
+        try:
+            ptx, *made = self._products(text, assembler, name, meanwhile)
+        except AssemblerRefusal as refusal:
+            wanted = registers_wanted(refusal.log)
+            if wanted is None:
+                raise
+            freer = _with_more_registers(text, programs, options.num_warps, wanted)
+            if freer is None:
+                raise too_few_registers(name, wanted, options) from None
+            return self._made(*freer, name, options)
         if not made:
             return ptx, ptx.decode(), {"binary": "ptx"}
         cubin, log, tool = made
         report = report_of(cubin, log.decode())
         held_short = report.spill_bytes and report.registers < most_registers(options.num_warps)
-        limits = [most_registers(options.num_warps, n) for n in programs]
-        more = next((k for k, limit in enumerate(limits) if limit > limits[0]), 0)
-        if held_short and more:     # registers matter more than programs on the SM
-            freer = with_programs(text, programs[more])
-            if freer != text:
-                return self._made(freer, programs[more:], name, options)
+        freer = _with_more_registers(text, programs, options.num_warps) if held_short else None
+        if freer is not None:       # registers matter more than programs on the SM
+            return self._made(*freer, name, options)
         return cubin, ptx.decode(), {
             "binary": "cubin", "registers": report.registers, "spill_bytes": report.spill_bytes,
             "local_bytes": report.stack_bytes,
