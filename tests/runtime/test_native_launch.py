@@ -439,7 +439,7 @@ def test_much_work_wakes_helpers_as_soon_as_the_next_grid_is_named():
         kernel[(64,)](o, 1)
     for _ in range(3):
         kernel[(64,)](o, 1)
-    state = kernel._native._state
+    state = kernel._natives[()]._state
     for rounds, wanted in ((20_000, True), (1, False), (20_000, True)):
         deadline = time.monotonic() + 30
         while bool(state[Launcher.HELPERS // 8]) != wanted:
@@ -632,7 +632,7 @@ def test_what_is_chained_is_alive(affine, monkeypatch, again):
     """Other threads launch at any time, also while a specialisation goes."""
     x, o = np.ones(4, np.float32), np.zeros(4, np.float32)
     warm(affine, x, o, 2, 4, BLOCK=4)
-    native = affine._native
+    native = affine._natives[()]
     learned, = native._specs.values()
     gone = []
     weakref.finalize(learned, lambda at: gone.append(at in chained(native)), ctypes.addressof(learned.record))

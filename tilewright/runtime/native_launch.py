@@ -145,8 +145,9 @@ class NativeLauncher:
         return positional + names.index(param.name) if param.name in names else id(param.default)
 
     def learn(self, key: int, positional: int, names: tuple[str, ...], constants: Sequence[Any], entry: Any,
-              atoms: Sequence[Any], facts: Facts, compiled: CompiledKernel) -> None:
-        """Know that launches whose key words are those at address `key` run `compiled` under these facts.
+              atoms: Sequence[Any], facts: Facts, compiled: CompiledKernel) -> bool:
+        """Know that launches whose key words are those at address `key` run `compiled` under these facts; false if
+        another key of launches like that is known for the same entry and facts.
 
         `constants` are the values that the key words may name by identity.
         """
@@ -155,6 +156,9 @@ class NativeLauncher:
         content = [shape[Shape.OPTIONS // WORD], *(ctypes.c_int64 * (2 * count)).from_address(key)]
         index = words(content)
         learned = self._specs.get(bytes(index))
+        pair = Spec.KERNELS // WORD + 2 * (facts.disjoint + 2 * facts.wide)
+        is_new = not any(known.entry is entry and known.record[Spec.OPTIONS // WORD] == content[0]
+                         and known.record[pair] for known in self._specs.values() if known is not learned)
         if learned is None or learned.entry is not entry:
             learned = self._new_spec(content, entry, atoms, constants)
             gone = [self._specs.pop(bytes(index), None)]
@@ -165,9 +169,9 @@ class NativeLauncher:
             del gone        # not before: other threads launch meanwhile, and what is chained has to be there
         learned.keeps.append(compiled)
         compiled.make_launchable(self._launchers)
-        pair = Spec.KERNELS // WORD + 2 * (facts.disjoint + 2 * facts.wide)
         learned.record[pair + 1] = id(compiled)
         learned.record[pair] = compiled.record
+        return is_new
 
     def _new_spec(self, content: Sequence[int], entry: Any, atoms: Sequence[Any], constants: Sequence[Any]) -> Learned:
         guards = _guards(entry.guards)
