@@ -296,7 +296,7 @@ def test_grids(affine, grid):
 
 
 @pytest.mark.parametrize(("grid", "error", "text"), [
-    (2, TypeError, "a grid is a tuple"), ((), ValueError, "1 to 3 sizes"), ((1, 1, 1, 1), ValueError, "1 to 3 sizes"),
+    (2, TypeError, "a grid is a tuple"), ((), ValueError, "1 to 3 sizes"), ((1, 1, 1, 2), ValueError, "1 to 3 sizes"),
     ((-1,), ValueError, "sizes are >= 0"), ((2**31,), ValueError, "at most"), ((1.5,), TypeError, "whole numbers"),
     (lambda meta: 1 // 0, ZeroDivisionError, "zero"), (lambda meta: meta["m"], KeyError, "m"),
     (lambda meta: None, TypeError, "the grid function returned None")])
@@ -332,7 +332,7 @@ def test_a_grid_function_is_called_once_a_launch(affine, slow, returned, reads):
 
 
 @pytest.mark.parametrize(("returned", "error", "text"), [
-    ([], ValueError, "1 to 3 sizes, not 0"), ([1, 1, 1, 1], ValueError, "1 to 3 sizes, not 4"),
+    ([], ValueError, "1 to 3 sizes, not 0"), ([1, 1, 1, 2], ValueError, "1 to 3 sizes, not 4"),
     ([-1], ValueError, "sizes are >= 0"), ([2**31], ValueError, "at most"), ([2.0], TypeError, "whole numbers"),
     (2, TypeError, "the grid function returned 2"), (len, TypeError, "the grid function returned <built-in"),
     ("ab", TypeError, "the grid function returned 'ab'")], ids=repr)

@@ -55,8 +55,11 @@ class NativeLauncher:
     """The tables of one kernel; `bind(kernel, grid)` makes what is called."""
 
     def __init__(self, launchers: Any, params: Sequence[Param], rules: Sequence[Rule], slow: Callable[..., Any],
-                 overrides: ContextVar[Mapping[str, Any]], nothing: Mapping[str, Any]) -> None:
+                 overrides: ContextVar[Mapping[str, Any]], nothing: Mapping[str, Any],
+                 keeps_kernels: bool = True) -> None:
+        """Without `keeps_kernels` the one kernel that is learnt owns this, and lives as long."""
         self._launchers = launchers
+        self._keeps_kernels = keeps_kernels
         self._params = params
         self._rules = words([_bits(rule) for rule in rules])
         self._constants = [rule.is_constexpr for rule in rules]
@@ -163,7 +166,8 @@ class NativeLauncher:
                 gone.append(self._specs.pop(next(iter(self._specs))))
             self._link()
             del gone        # not before: other threads launch meanwhile, and what is chained has to be there
-        learned.keeps.append(compiled)
+        if self._keeps_kernels:
+            learned.keeps.append(compiled)
         compiled.make_launchable(self._launchers)
         pair = Spec.KERNELS // WORD + 2 * (facts.disjoint + 2 * facts.wide)
         learned.record[pair + 1] = id(compiled)
