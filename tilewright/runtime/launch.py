@@ -18,7 +18,7 @@ from tilewright.diagnostics import MemoryFaultError
 from tilewright.language.options import Options
 from tilewright.locks import NO_FORK
 from tilewright.runtime import knobs
-from tilewright.runtime.arguments import CPU, ELEMENTS, MOCK, Pointer
+from tilewright.runtime.arguments import ANYWHERE, CPU, ELEMENTS, Pointer
 from tilewright.runtime.driver import driver
 from tilewright.runtime.grid import Grid
 from tilewright.runtime.hooks import HOOKS
@@ -82,12 +82,12 @@ def check_writable(kernel: str, names: Sequence[str], pointers: Pointers, writte
 def device_of(kernel: str, names: Sequence[str], pointers: Pointers) -> str:
     """The device that holds the tensors, `cpu` without any; an error for tensors on several, or on one of no target.
 
-    Mock tensors are on any device; if there are no others, on that of the active driver.
+    What does not say where it is, as mock tensors, is where the others are; without any, on the active driver's device.
     """
     devices: dict[str, str] = {}
     for slot, p in pointers:
         devices.setdefault(p.device, names[slot])
-    if devices.pop(MOCK, None) is not None and not devices:
+    if devices.pop(ANYWHERE, None) is not None and not devices:
         return driver.device_name()
     if len(devices) > 1:
         refuse_mixed(kernel, devices)
@@ -309,7 +309,7 @@ class CompiledKernel(KernelResources):
     def relauncher(self) -> Relauncher:
         """What launches it again."""
         with NO_FORK:
-            from tilewright.runtime.relaunch import Relauncher      # few kernels are launched in this way
+            from tilewright.runtime.relaunch import Relauncher  # few kernels are launched in this way
         return Relauncher(self._specializer, self._atoms)
 
     def __repr__(self) -> str:

@@ -16,17 +16,17 @@ from tilewright.analysis.written import Written
 from tilewright.diagnostics import cut_own_frames
 from tilewright.frontend.dependencies import Dependencies
 from tilewright.language.function import Param
-from tilewright.locks import NO_FORK, ForkSafeLock
+from tilewright.locks import ForkSafeLock
 from tilewright.runtime import knobs
 from tilewright.runtime.devices import DEVICES
 from tilewright.runtime.grid import ANSWERED, normalise
 from tilewright.runtime.hooks import HOOKS, LazyDict
 from tilewright.runtime.launch import check_writable, device_of, facts_of
+from tilewright.runtime.native_launch import NativeLauncher, is_possible
 from tilewright.runtime.specialize import Atom, Specializer, Split
 
 if TYPE_CHECKING:
     from tilewright.runtime.launch import CompiledKernel, Facts
-    from tilewright.runtime.native_launch import NativeLauncher
 
 
 class _Known(NamedTuple):
@@ -114,11 +114,6 @@ class Relauncher:
 
     def _native_launcher(self) -> NativeLauncher | None:
         """A native launcher for this kernel; None where there is none."""
-        with NO_FORK:
-            from tilewright.runtime.native_launch import (  # by kernels launched more than once
-                NativeLauncher,
-                is_possible,
-            )
         launchers = DEVICES.cpu(knobs.current()).launchers()
         rules = self._specializer.rules
         params = [Param(rule.name, k) for k, rule in enumerate(rules)]
