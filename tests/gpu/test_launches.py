@@ -46,6 +46,35 @@ def test_a_launch_is_on_the_current_stream(warm: int) -> None:
     assert (out == 6).all()
 
 
+class Typed:
+    """An address and a dtype, and nothing that says on which device it is."""
+
+    def __init__(self, tensor) -> None:
+        self.tensor, self.dtype = tensor, tensor.dtype
+
+    def data_ptr(self) -> int:
+        return self.tensor.data_ptr()
+
+
+def test_what_does_not_say_where_it_is_is_on_the_gpu() -> None:
+    for _ in range(6):
+        x, out = pair()
+        double[(5,)](Typed(x), Typed(out), x.numel(), BLOCK=256)
+        assert (out == 2 * x).all()
+        double[(5,)](x, Typed(out.fill_(0)), x.numel(), BLOCK=256)
+        assert (out == 2 * x).all()
+
+
+def test_compiled_kernels_are_launched_again() -> None:
+    x, out = pair()
+    kernel = double[(5,)](x, out, x.numel(), 256)
+    for _ in range(6):
+        kernel[(5, 1, 1)](x, out.fill_(0), x.numel(), 256)
+        assert (out == 2 * x).all()
+    with pytest.raises(ValueError, match="the tensors are on cpu"):
+        kernel[(5, 1, 1)](*pair("cpu"), x.numel(), 256)
+
+
 def test_a_launch_does_not_wait() -> None:
     x, out = pair()
     for _ in range(4):

@@ -76,6 +76,94 @@ def test_the_fourth_launch_is_native(affine, slow, make):
     assert len(slow) == 3       # one to compile, one to learn the names, one to learn the key
 
 
+class Typed:
+    """An address and a dtype: what triton takes for a tensor."""
+
+    def __init__(self, tensor, dtype=None):
+        self.tensor, self.dtype = tensor, tensor.dtype if dtype is None else dtype
+
+    def data_ptr(self):
+        return self.tensor.data_ptr()
+
+
+class Strided(Typed):
+    """The same that says where it is, and what it reaches."""
+
+    def __init__(self, tensor, dtype=None):
+        super().__init__(tensor, dtype)
+        self.shape, self.device = tensor.shape, tensor.device
+
+    def stride(self):
+        return self.tensor.stride()
+
+
+class Subclass(torch.Tensor):
+    pass
+
+
+LIKE_TENSORS = {"typed": Typed, "strided": Strided, "subclass": lambda t: t.as_subclass(Subclass),
+                "parameter": lambda t: type("Mine", (torch.nn.Parameter,), {})(t, requires_grad=False)}
+
+
+@pytest.mark.parametrize("make", LIKE_TENSORS.values(), ids=LIKE_TENSORS)
+def test_what_is_like_a_tensor_is_read_natively(affine, slow, make):
+    for launch in range(6):
+        x, o = torch.tensor([1.0, 2.0, 3.0]), torch.zeros(3)
+        affine[(2,)](make(x), make(o), 2, 3, BLOCK=2)
+        assert o.tolist() == [5, 7, 9]
+        assert len(slow) == min(launch + 1, 3) or make is LIKE_TENSORS["parameter"]     # each of a new class
+    affine[(2,)](x, make(o), 2, 3, BLOCK=2)
+    assert o.tolist() == [5, 7, 9]
+
+
+def test_elements_that_are_like_others_by_their_bits_are_told_apart(slow):
+    @fresh
+    def widened(x, o):
+        tl.store(o, tl.load(x).to(tl.float32))
+
+    bits, o = torch.tensor([0x3C00], dtype=torch.int16), torch.zeros(1)
+    for _ in range(4):
+        for dtype, value in ((torch.float16, 1.0), (torch.int16, 15360.0), (torch.bfloat16, 0.0078125)):
+            widened[(1,)](Typed(bits, dtype), o)
+            assert o.item() == value
+        widened[(1,)](bits, o)
+        assert o.item() == 15360
+    assert len(slow) == 6       # a launch and the next, then one of each kind
+
+
+def test_what_tells_of_itself_may_fail(affine):
+    x, o = torch.tensor([1.0, 2.0, 3.0]), torch.zeros(3)
+    told = Typed(x)
+    warm(affine, told, o, 2, 3, BLOCK=2)
+    told.dtype = torch.complex64
+    with pytest.raises(TypeError, match="parameter 'x': elements of dtype torch.complex64"):
+        affine[(2,)](told, o, 2, 3, BLOCK=2)
+    told.dtype = torch.float32
+    for error in (KeyboardInterrupt, ZeroDivisionError, TimeoutError):
+        def fails(error=error):
+            raise error
+
+        told.data_ptr = fails
+        with pytest.raises(error):
+            affine[(2,)](told, o, 2, 3, BLOCK=2)
+    del told.data_ptr
+    affine[(2,)](told, o, 2, 3, BLOCK=2)
+    assert o.tolist() == [5, 7, 9]
+
+
+def test_a_subclass_that_tells_of_its_data_itself_is_asked(affine, slow):
+    class Other(torch.Tensor):
+        def data_ptr(self):
+            return o.data_ptr()
+
+    x, o = torch.tensor([1.0, 2.0, 3.0]), torch.ones(3)
+    for _ in range(6):
+        o.fill_(1)
+        affine[(2,)](x.as_subclass(Other), o, 2, 3, BLOCK=2)
+        assert o.tolist() == [5, 5, 5]
+    assert len(slow) == 6
+
+
 def warm(kernel, *args, grid=(1,), **kwargs):
     for _ in range(3):
         kernel[grid](*args, **kwargs)
@@ -296,7 +384,7 @@ def test_grids(affine, grid):
 
 
 @pytest.mark.parametrize(("grid", "error", "text"), [
-    (2, TypeError, "a grid is a tuple"), ((), ValueError, "1 to 3 sizes"), ((1, 1, 1, 1), ValueError, "1 to 3 sizes"),
+    (2, TypeError, "a grid is a tuple"), ((), ValueError, "1 to 3 sizes"), ((1, 1, 1, 2), ValueError, "1 to 3 sizes"),
     ((-1,), ValueError, "sizes are >= 0"), ((2**31,), ValueError, "at most"), ((1.5,), TypeError, "whole numbers"),
     (lambda meta: 1 // 0, ZeroDivisionError, "zero"), (lambda meta: meta["m"], KeyError, "m"),
     (lambda meta: None, TypeError, "the grid function returned None")])
@@ -332,7 +420,7 @@ def test_a_grid_function_is_called_once_a_launch(affine, slow, returned, reads):
 
 
 @pytest.mark.parametrize(("returned", "error", "text"), [
-    ([], ValueError, "1 to 3 sizes, not 0"), ([1, 1, 1, 1], ValueError, "1 to 3 sizes, not 4"),
+    ([], ValueError, "1 to 3 sizes, not 0"), ([1, 1, 1, 2], ValueError, "1 to 3 sizes, not 4"),
     ([-1], ValueError, "sizes are >= 0"), ([2**31], ValueError, "at most"), ([2.0], TypeError, "whole numbers"),
     (2, TypeError, "the grid function returned 2"), (len, TypeError, "the grid function returned <built-in"),
     ("ab", TypeError, "the grid function returned 'ab'")], ids=repr)

@@ -19,9 +19,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from tilewright.frontend.dependencies import Dependencies
 from tilewright.language.function import Param, ParamKind
+from tilewright.runtime import dlpack
+from tilewright.runtime.arguments import ANYWHERE, CPU, ELEMENTS, Readers
+from tilewright.runtime.driver import driver
 from tilewright.runtime.grid_reads import names_read
+from tilewright.runtime.launch import CUDA
 from tilewright.runtime.specialize import Rule
-from tilewright.targets.cpu.host.records import WORD, Bound, GridReads, Launcher, Shape, Spec, Tag
+from tilewright.targets.cpu.host.records import WORD, Bound, GridReads, Launcher, Shape, Spec, Tag, Types, element_word
 from tilewright.targets.cpu.host.records import Rule as RuleBits
 
 if TYPE_CHECKING:
@@ -33,6 +37,13 @@ MOST_SPECS = 16
 MOST_SHAPES = 32
 # Codes of grid functions; programs have few at a kernel.  None is ever forgotten, since a call may be in one.
 MOST_GRIDS = 16
+
+# What a subclass of torch's Tensor that is read as it is has from there.
+_TELLING = ("data_ptr", "dtype", "shape", "stride", "device", "numel", "is_contiguous", "is_neg", "__torch_dispatch__")
+_READERS = Readers()
+_SIZES = dict(ELEMENTS.values())
+# Words that stand for types of elements where DLPack's do not: no type code of DLPack is so high.
+_ELEMENT_WORDS = {name: element_word(200 + k, 8 * size) for k, (name, size) in enumerate(sorted(_SIZES.items()))}
 
 Words = ctypes.Array[ctypes.c_int64]
 
@@ -55,8 +66,11 @@ class NativeLauncher:
     """The tables of one kernel; `bind(kernel, grid)` makes what is called."""
 
     def __init__(self, launchers: Any, params: Sequence[Param], rules: Sequence[Rule], slow: Callable[..., Any],
-                 overrides: ContextVar[Mapping[str, Any]], nothing: Mapping[str, Any]) -> None:
+                 overrides: ContextVar[Mapping[str, Any]], nothing: Mapping[str, Any],
+                 keeps_kernels: bool = True) -> None:
+        """Without `keeps_kernels` the one kernel that is learnt owns this, and lives as long."""
         self._launchers = launchers
+        self._keeps_kernels = keeps_kernels
         self._params = params
         self._rules = words([_bits(rule) for rule in rules])
         self._constants = [rule.is_constexpr for rule in rules]
@@ -107,6 +121,12 @@ class NativeLauncher:
     def learn_kinds(self, values: Sequence[Any]) -> None:
         """Know how to read the tensors among these arguments, in whatever kernel."""
         self._launchers.learn_torch(values)
+        self._launchers.ask(told)
+        for value in values:
+            if _READERS.told(value) is not None:
+                self._launchers.learn_class(type(value), Types.TOLD)
+            elif is_like_tensors(type(value)):
+                self._launchers.learn_class(type(value), Types.LIKE_TENSORS)
 
     def learn_shape(self, positional: int, names: tuple[str, ...]) -> None:
         """Know launches with so many arguments by position and these by name, in this order."""
@@ -167,7 +187,8 @@ class NativeLauncher:
                 gone.append(self._specs.pop(next(iter(self._specs))))
             self._link()
             del gone        # not before: other threads launch meanwhile, and what is chained has to be there
-        learned.keeps.append(compiled)
+        if self._keeps_kernels:
+            learned.keeps.append(compiled)
         compiled.make_launchable(self._launchers)
         learned.record[pair + 1] = id(compiled)
         learned.record[pair] = compiled.record
@@ -189,6 +210,43 @@ class NativeLauncher:
             learned.record[Spec.NEXT // WORD] = following
             following = ctypes.addressof(learned.record)
         self._state[Launcher.SPECS // WORD] = following
+
+
+def told(thing: Any) -> tuple[int, ...] | None:
+    """What native code gets to know of an object with `data_ptr()` and `dtype` (`launcher_values.TOLD_WORDS`).
+
+    None if the launch has to go the slow way, which makes the error; what a signal's handler raises comes through.
+    """
+    try:
+        reader = _READERS.told(thing)
+        if reader is None:
+            return None
+        element, address, low, high, _, device, _ = reader(thing)
+        name = driver.device_name() if device == ANYWHERE else device
+        return _ELEMENT_WORDS[element], _SIZES[element], _device_word(name), address, low, high
+    except (TypeError, ValueError, AttributeError, OverflowError, RuntimeError):
+        return None
+
+
+def _device_word(name: str) -> int:
+    """A device as key words have it; ValueError for one whose number is not in its name."""
+    kind, _, number = name.partition(":")
+    if kind == CPU:
+        return 0
+    if kind != CUDA:
+        raise ValueError(name)
+    return int(number) << 32 | dlpack.CUDA
+
+
+def is_like_tensors(kind: Any) -> bool:
+    """Whether objects of this subclass of torch's Tensor are read as it is: no code of the class tells of its data."""
+    torch = sys.modules.get("torch")
+    if torch is None or not issubclass(kind, torch.Tensor):
+        return False
+    functions = {getattr(known.__torch_function__, "__func__", known.__torch_function__)
+                 for known in (torch.Tensor, torch.nn.Parameter)}
+    return (getattr(kind.__torch_function__, "__func__", kind.__torch_function__) in functions
+            and all(getattr(kind, name) is getattr(torch.Tensor, name) for name in _TELLING))
 
 
 def is_possible(params: Sequence[Param]) -> bool:
