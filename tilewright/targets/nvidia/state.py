@@ -84,6 +84,7 @@ class Kernel:
         self.formats: dict[str, int] = {}      # of `device_print`
         self.hidden_parameters: list[str] = []
         self.tensor_maps: list[Mapping[str, Any]] = []      # parameters behind those, as `tensor_maps` describes them
+        self.quotients: dict[tuple[str, tuple[tuple[LlvmValue, LlvmValue], ...]], Registers] = {}
         self._values: dict[Value, Registers] = {}
         self._wide: dict[Value, Registers] = {}
         self._later: dict[Value, tuple[Callable[[], Registers], object]] = {}
