@@ -17,6 +17,7 @@ from contextvars import ContextVar
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from tilewright.diagnostics import cut_own_frames
 from tilewright.frontend.dependencies import Dependencies
 from tilewright.language.function import Param, ParamKind
 from tilewright.runtime import dlpack
@@ -285,4 +286,8 @@ def _written(atoms: Sequence[Any], written: frozenset[int], tags: Sequence[int])
 
 def _fail(compiled: CompiledKernel, frame: int, x: int, y: int, z: int) -> NoReturn:
     """Called by native code when a launch has failed."""
-    raise compiled.failure((x, y, z), frame)
+    try:
+        raise compiled.failure((x, y, z), frame)
+    except BaseException as error:
+        cut_own_frames(error)
+        raise
