@@ -154,6 +154,10 @@ class Specializer:
                 raise type(error)(f"{self.kernel}: parameter {rule.name!r}: {error}") from None
         return Split(tuple(atoms), slots, pointers, ordinary)
 
+    def is_tensor(self, value: Any) -> bool:
+        """Whether a run-time argument like this one is read as a tensor."""
+        return self._readers.find(type(value), value) is not None
+
     def _atom(self, rule: Rule, value: Any, slots: list[int], pointers: list[tuple[int, Pointer]]) -> Atom:
         cls = type(value)
         if cls is int and not rule.fixed:
