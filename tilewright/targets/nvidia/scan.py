@@ -13,7 +13,6 @@ from collections.abc import Sequence
 
 from tilewright.ir.layout_rules import layout_of
 from tilewright.ir.node import Op
-from tilewright.ir.types import element_of
 from tilewright.layout import views
 from tilewright.layout.linear import LANE, REGISTER, WARP
 from tilewright.targets.llvm.types import I32, constant
@@ -117,7 +116,7 @@ class _Scan:
         """Totals of the warps of round `at` through shared memory; `before`, `totals` then speak of the program."""
         kernel, code = self.kernel, self.kernel.code
         kept = views.sliced(self.layout, self.axis)
-        exchange = Exchange(kernel, [element_of(v.type) for v in self.op.operands], kept, self.warp_bits, True)
+        exchange = Exchange(kernel, self.op, kept, self.warp_bits, flagged=True)
         exchange.write([self._written(totals[r | at], r | at) for r in self.beside])
         place = self._warp_place()
         warps = range(1 << len(self.warp_bits))
