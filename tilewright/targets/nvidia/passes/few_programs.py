@@ -6,11 +6,11 @@
     column = i rem_s columns        so a run of columns is one
 
 That `program_id * BLOCK` does not wrap cannot be proved of any launch, and holds of nearly all.  What is divided by a
-run-time number then may be negative, and its accesses have code for runs and code for single elements; and of 64 bits it
-is divided as such.  So the number of programs is supposed to be small where that tells the sign of a dividend, or that
-32 bits hold it (`division`); `NvidiaTarget` keeps the module for other
-launches beside the code, and the launcher asks for it (`driver.kernel`).  affine + relu of 1024 elements has 92
-instructions of PTX instead of 165, and nvJitLink takes 14.6 ms instead of 20.2 (12.9, an EPYC, 2026-11-30).
+run-time number then may be negative, and its accesses have code for runs and code for single elements; and of 64 bits
+it is divided as such.  So the number of programs is supposed to be small where that tells the sign of a dividend, or
+that 32 bits hold it (`division`); `NvidiaTarget` keeps the module for other launches beside the code, and the launcher
+asks for it (`driver.kernel`).  affine + relu of 1024 elements has 92 instructions of PTX instead of 165, and nvJitLink
+takes 14.6 ms instead of 20.2 (12.9, an EPYC, 2026-11-30).
 
 Before: tile IR.  After: the same, with the promise or without.  Tests: tests/targets/nvidia/test_few_programs.py.
 """
