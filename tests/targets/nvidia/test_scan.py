@@ -116,8 +116,9 @@ def test_a_row_goes_through_shared_memory_once():
 
 
 def test_a_region_that_picks_one_side_needs_no_select_for_lanes_at_the_end():
-    """Eight elements a thread, in two rounds: of each round three merges for the run, five for lanes, four to extend."""
+    """Eight elements a thread in two rounds: of each, three merges for the run, five for lanes, four to extend."""
     counts = counted("later", 1024, 4)
     merges = 2 * (3 + 5 + 4) + 3
     assert of(counts, "setp.gt.f32") <= merges
+    assert of(counts, "shfl.sync.up") == 2 * (2 * 5 + 2 + 3)
     assert of(counts, "selp") <= 2 * (merges + 12)
