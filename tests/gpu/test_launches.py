@@ -9,6 +9,8 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
+from tilewright.diagnostics import KernelAssertionError
+from tilewright.runtime.jit import JITFunction
 from tilewright.targets.nvidia.driver.launch_record import Record
 
 torch = pytest.importorskip("torch")
@@ -63,6 +65,43 @@ def test_what_does_not_say_where_it_is_is_on_the_gpu() -> None:
         assert (out == 2 * x).all()
         double[(5,)](x, Typed(out.fill_(0)), x.numel(), BLOCK=256)
         assert (out == 2 * x).all()
+
+
+@tw.jit(debug=True)
+def checked_double(x, out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + at, mask=at < n)
+    tl.device_assert(value < 5000, "large")
+    tl.store(out + at, value * 2, mask=at < n)
+
+
+def test_kernels_with_assertions_are_native(monkeypatch: pytest.MonkeyPatch) -> None:
+    by_python, launch_call = [], JITFunction.launch_call
+    monkeypatch.setattr(JITFunction, "launch_call",
+                        lambda self, *args: [by_python.append(args), launch_call(self, *args)][1])
+    for count in range(6):
+        x, out = pair()
+        checked_double[(5,)](x + count, out, x.numel(), BLOCK=256)
+        assert (out == 2 * (x + count)).all() and len(by_python) == min(count + 1, 3)
+    for program in (0, 3):
+        x[256 * program + 7] = 6000
+        checked_double[(5,)](x, out, x.numel(), BLOCK=256)
+        while not torch.cuda.current_stream().query():      # which raises nothing, as synchronize would
+            pass
+        x[256 * program + 7] = 0
+        with pytest.raises(KernelAssertionError, match=rf"program \({program}, 0, 0\): large"):
+            checked_double[(5,)](x, out, x.numel(), BLOCK=256)
+        checked_double[(5,)](x, out, x.numel(), BLOCK=256)
+        assert (out == 2 * x).all()
+    assert len(by_python) == 3
+
+
+def test_an_empty_grid_is_no_launch() -> None:
+    x, out = pair()
+    for _ in range(6):
+        double[(0,)](x, out, x.numel(), BLOCK=256)
+        double[(3, 0)](x, out, x.numel(), BLOCK=256)
+    assert not out.any()
 
 
 def test_compiled_kernels_are_launched_again() -> None:

@@ -38,6 +38,14 @@ def fresh(fn):
     return triton.jit(fn)
 
 
+def fresh_from(source):
+    """A kernel of this text, in which `tl` is known."""
+    namespace = {"tl": tl}
+    source = textwrap.dedent(source)
+    exec(source, namespace)
+    return triton.jit(namespace["kernel"], source=source.lstrip())
+
+
 def affine_source(x, o, a, n, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(o + i, tl.load(x + i, mask=i < n) * a + OFFSET, mask=i < n)
@@ -114,6 +122,65 @@ def test_what_is_like_a_tensor_is_read_natively(affine, slow, make):
         assert len(slow) == min(launch + 1, 3) or make is LIKE_TENSORS["parameter"]     # each of a new class
     affine[(2,)](x, make(o), 2, 3, BLOCK=2)
     assert o.tolist() == [5, 7, 9]
+
+
+FIXED = [      # annotation, values that fit with what is stored of them, values that do not
+    ("int", [0, 1, 16, -5, 2**31 - 1, -2**31, True], [2**31, -2**31 - 1, 2.0, 2**70]),
+    ("tl.int64", [0, 1, 32, -2**63, 2**63 - 1, False], [2**63, 1.0]),
+    ("tl.uint8", [0, 1, 16, 255, True], [256, -1]), ("tl.int8", [-128, 127, 16], [128, -129]),
+    ("tl.uint64", [0, 1, 2**63 - 1], [-1, 2**64]), ("tl.int1", [0, 1, True, False], [2, -1]), ("bool", [True, 0], [2]),
+    ("float", [0.5, 1.0, 3, -7.25, 16], ["a"]), ("tl.float64", [0.1, 1.0, 7, 2**60], ["a"]),
+]
+
+
+@pytest.mark.parametrize("annotation, good, bad", FIXED, ids=[case[0] for case in FIXED])
+def test_numbers_whose_type_is_fixed(slow, annotation, good, bad):
+    kernel = fresh_from(f"""
+        def kernel(o, n: {annotation}):
+            tl.store(o, n.to(tl.float64))
+    """)
+    o = torch.zeros(1, dtype=torch.float64)
+    for _ in range(5):
+        for value in good:
+            kernel[(1,)](o.fill_(-1), value)
+            assert o.item() == float(value)
+    assert len(slow) <= 4       # two to learn how it is called, one for multiples of 16, one for others
+    for value in bad:
+        with pytest.raises((TypeError, OverflowError), match="parameter 'n'"):
+            kernel[(1,)](o, value)
+        kernel[(1,)](o, good[0])
+    with pytest.raises(TypeError, match="takes a number"):
+        kernel[(1,)](o, o)
+    kernel[(1,)](o, good[0])
+    assert o.item() == float(good[0])
+
+
+def test_numbers_whose_half_precision_is_fixed_and_others_of_python_are_read_in_python():
+    kernel = fresh_from("""
+        def kernel(o, n: tl.float16, k: int):
+            tl.store(o, n.to(tl.float32) + k)
+    """)
+    o = torch.zeros(1)
+    for value in (0.5, 2, np.float32(0.1), 0.1, 0.1):
+        kernel[(1,)](o, value, np.int64(3))
+        assert o.item() == float(np.float16(value)) + 3
+
+
+def test_pointers_whose_elements_are_fixed(slow):
+    kernel = fresh_from("""
+        def kernel(x: "*u32", o: tl.pointer_type(tl.float32)):
+            tl.store(o, tl.load(x).to(tl.float32))
+    """)
+    for launch in range(6):
+        o = torch.zeros(1)
+        kernel[(1,)](torch.tensor([-1], dtype=torch.int32), o)
+        assert o.item() == 2**32
+        assert len(slow) == min(launch + 1, 3)
+    kernel[(1,)](torch.tensor([7], dtype=torch.uint32), o)
+    assert o.item() == 7
+    for wrong in (3, 1.5, True):
+        with pytest.raises(TypeError, match="parameter 'x': annotated as the pointer"):
+            kernel[(1,)](wrong, o)
 
 
 def test_elements_that_are_like_others_by_their_bits_are_told_apart(slow):

@@ -310,9 +310,9 @@ def test_assertions_are_raised(through_python):
     out = np.zeros(1, np.int32)
     for _ in range(5):
         asserting[(1,)]((out, 5))
-    with pytest.raises(KernelAssertionError, match="small"):
+    with pytest.raises(KernelAssertionError, match="small") as caught:
         asserting[(1,)]((out, 2))
-    assert len(through_python) == 3
+    assert len(through_python) == 3 and len(caught.traceback) == 1
 
 
 def test_hooks_see_every_launch(through_python):

@@ -17,6 +17,7 @@ from contextvars import ContextVar
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from tilewright.diagnostics import cut_own_frames
 from tilewright.frontend.dependencies import Dependencies
 from tilewright.language.function import Param, ParamKind
 from tilewright.runtime import dlpack
@@ -256,7 +257,20 @@ def is_possible(params: Sequence[Param]) -> bool:
 
 def _bits(rule: Rule) -> int:
     return (RuleBits.CONSTEXPR * rule.is_constexpr | RuleBits.BY_VALUE * rule.by_value
-            | RuleBits.BY_ALIGNMENT * rule.by_alignment | RuleBits.SLOW * bool(rule.fixed))
+            | RuleBits.BY_ALIGNMENT * rule.by_alignment | _fixed_bits(rule.fixed))
+
+
+def _fixed_bits(fixed: str) -> int:
+    """What an annotation's type text says of the arguments; a float16's bits are made by Python."""
+    if fixed.startswith("*"):
+        return RuleBits.POINTER
+    floats = {"": 0, "fp32": RuleBits.FLOAT32, "fp64": RuleBits.FLOAT64}
+    if fixed in floats:
+        return floats[fixed]
+    if fixed[0] in "iu":
+        signed = fixed[0] == "i" and fixed != "i1"
+        return RuleBits.INTEGER | RuleBits.SIGNED * signed | int(fixed[1:]) << RuleBits.WIDTH
+    return RuleBits.SLOW
 
 
 def _guards(guards: Dependencies) -> Words:
@@ -285,4 +299,8 @@ def _written(atoms: Sequence[Any], written: frozenset[int], tags: Sequence[int])
 
 def _fail(compiled: CompiledKernel, frame: int, x: int, y: int, z: int) -> NoReturn:
     """Called by native code when a launch has failed."""
-    raise compiled.failure((x, y, z), frame)
+    try:
+        raise compiled.failure((x, y, z), frame)
+    except BaseException as error:
+        cut_own_frames(error)
+        raise

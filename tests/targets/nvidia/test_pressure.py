@@ -200,6 +200,20 @@ def test_products_of_rows_in_registers_get_these_as_well(M, N, D, warps):
     assert (code.metadata["spill_bytes"], code.metadata["advisories"]) == (0, [])
 
 
+# --- what an SM holds besides registers
+
+
+@pytest.mark.parametrize("number, warps, programs", [
+    (80, 1, 32), (80, 4, 16), (80, 32, 2), (86, 1, 16), (86, 4, 12), (86, 32, 1), (89, 1, 24), (120, 1, 24),
+    (120, 2, 24), (120, 4, 12), (120, 16, 3), (120, 32, 1)])
+def test_no_more_programs_are_asked_for_than_an_sm_holds(number, warps, programs):
+    """Else ptxas says "out of range" and ignores it, whatever the registers: a thread then gets 32, or spills."""
+    target = NvidiaTarget(number)
+    x, weight = np.zeros(8, np.float32), np.zeros(8, np.float32)
+    code = launch_code(normal, (x, weight, x.copy(), 8), {"N": 32 * warps, "num_warps": warps}, target)
+    assert f".minnctapersm {programs}\n" in code.texts["ptx"]
+
+
 # --- what an assembler refuses for want of registers
 
 WANTS_28 = ("ptxas fatal   : (C7602) Insufficient registers (24) to compile instruction at line 127 in function k. "

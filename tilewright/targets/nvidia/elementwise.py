@@ -8,6 +8,7 @@ Tests: tests/targets/nvidia/, tests/conform.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from tilewright.analysis.axis_info import power_of_two_in
 from tilewright.ir.layout_rules import layout_of
@@ -17,7 +18,7 @@ from tilewright.layout.linear import REGISTER, padded_shape, unpack
 from tilewright.targets.llvm.convert import memory_type
 from tilewright.targets.llvm.elementwise import rule_of
 from tilewright.targets.llvm.types import Value as LlvmValue
-from tilewright.targets.nvidia import special
+from tilewright.targets.nvidia import division, special
 from tilewright.targets.nvidia.emit.code import Code
 from tilewright.targets.nvidia.lazy import registers_of
 from tilewright.targets.nvidia.pressure import widens
@@ -77,8 +78,13 @@ def elementwise(kernel: Kernel, op: Op) -> None:
     if op.name == "div_f" and element_of(op.result.type) == F32:
         kernel.bind(op.result, _quotients(kernel, op, *operands))
         return
+    divided = division.divide(kernel, op)
+    if divided is not None:
+        kernel.bind(op.result, divided)
+        return
     alike = _alike(kernel, op.result) if op.name.startswith("cmp_") else 0
-    kernel.bind(op.result, some(kernel.code, op, operands, lambda *args: apply(kernel.code, op, args), alike))
+    function = partial(division.short_division, kernel) if division.fits(kernel, op) else partial(apply, kernel.code)
+    kernel.bind(op.result, some(kernel.code, op, operands, lambda *args: function(op, args), alike))
 
 
 def _alike(kernel: Kernel, value: Value) -> int:

@@ -71,7 +71,7 @@ def counts_of_programs(module: Module, num_warps: int, capability: Capability,
     multiplying = _multiplying(module, pressure, num_warps, capability)
 
     def room(registers: int, least: int = _LEAST) -> int:
-        return programs_with(max(registers, least, multiplying), num_warps)
+        return programs_with(max(registers, least, multiplying), num_warps, capability)
 
     usual = room(need + need // 2 + _BESIDE)        # with addresses and what is in between
     if busy == 1 and any(_takes_rows(op) for op in ops_in(module.entry.body)):
@@ -89,7 +89,8 @@ def programs_of_products(module: Module, num_warps: int, capability: Capability,
     registers and `beside` of them, and its buffers."""
     pressure = _Pressure(module)
     multiplying = _multiplying(module, pressure, num_warps, capability)
-    return min(programs_with(max(pressure.most() + beside, _LEAST, multiplying), num_warps), _by_buffers(module))
+    registers = max(pressure.most() + beside, _LEAST, multiplying)
+    return min(programs_with(registers, num_warps, capability), _by_buffers(module))
 
 
 def _multiplying(module: Module, pressure: _Pressure, num_warps: int, capability: Capability) -> int:

@@ -5,10 +5,11 @@ Sources: CUDA C++ Programming Guide, technical specifications.  Tests: tests/tar
 
 from __future__ import annotations
 
+from tilewright.targets.nvidia.capability import Capability
+
 REGISTERS = 1 << 16         # of an SM, 32 bits each; a block can have all of them
 THREAD_REGISTERS = 255      # of a thread: an instruction names at most so many
 WARP_SIZE = 32
-_MOST_PROGRAMS = 32         # that an SM holds
 _GRANULE = 8                # they are given out in eights
 
 
@@ -17,7 +18,11 @@ def most_registers(num_warps: int, programs: int = 1) -> int:
     return min(REGISTERS // (WARP_SIZE * num_warps * programs) // _GRANULE * _GRANULE, THREAD_REGISTERS)
 
 
-def programs_with(registers: int, num_warps: int) -> int:
-    """How many programs have room on an SM if each of their threads has so many registers; at least 1."""
+def programs_with(registers: int, num_warps: int, capability: Capability) -> int:
+    """How many programs have room on an SM if each of their threads has so many registers; at least 1.
+
+    Never more than it holds anyway: ptxas ignores such a number, and all that it would say of registers.
+    """
     limit = min(-(-registers // _GRANULE) * _GRANULE, THREAD_REGISTERS)
-    return min(max(1, REGISTERS // (limit * WARP_SIZE * num_warps)), _MOST_PROGRAMS)
+    room = min(REGISTERS // (limit * WARP_SIZE * num_warps), capability.sm_warps // num_warps, capability.sm_programs)
+    return max(1, room)

@@ -49,7 +49,7 @@ class _Scan:
         self._beside = [r for r in range(self._layout.size(REGISTER)) if not r & taken]
         self._run_numbers, self._rounds = self._numbers(run_bits), self._numbers(round_bits)
         self._lanes = LaneScan(kernel, self._region, lane_bits, self._reverse) if lane_bits else None
-        self._neutral = identity_constant(op) if len(op.operands) == 1 else None
+        self._neutral = identity_constant(op)
         self._found: dict[int, Part] = {}
 
     def _numbers(self, bits: Sequence[int]) -> list[int]:
@@ -82,7 +82,10 @@ class _Scan:
         return total
 
     def _part(self, register: int) -> Part:
-        return part_of(self._kernel, self._op, self._layout, register) if self._reverse else self._anything(register)
+        if not self._reverse:
+            return self._anything(register)
+        part = part_of(self._kernel, self._op, self._layout, register)
+        return Part((self._neutral,)) if part.flag is False and self._neutral else self._filled(part, NOTHING)
 
     def _anything(self, register: int) -> Part:
         """What stands in a register, be it padding or not."""

@@ -33,9 +33,9 @@ from tilewright.targets.nvidia.partial import (
     only_where,
     shuffled,
 )
+from tilewright.targets.nvidia.scratch import scan_may_lack_elements
 from tilewright.targets.nvidia.state import Kernel
 
-_ALIGN = 16
 _FEW = 4        # entries that a thread combines by itself: three steps, where lanes would take two and a shuffle
 
 
@@ -63,14 +63,10 @@ class Totals:
         self._entries = self._warps * len(along.rounds)
         self._beside = views.sliced(along.layout, along.op.attrs["axis"])
         self._rows = prod(self._beside.shape)
-        self._flagged = any(t.flag is not True for t in totals.values())
+        self._flagged = scan_may_lack_elements(along.op)
         self._elements = [*(element_of(v.type) for v in along.op.operands), *([IR_I1] if self._flagged else [])]
-        self._offsets: list[int] = []
-        size = 0
-        for element in self._elements:
-            self._offsets.append(size)
-            size += -(-self._rows * self._entries * element.bytes // _ALIGN) * _ALIGN
-        self._base = self._kernel.shared.begin(size)
+        self._scratch = kernel.shared.begin(along.op)
+        assert self._scratch.arrays == len(self._elements)
 
     def before(self) -> dict[int, Part]:
         """What comes before this warp's part of each round, in each row."""
@@ -85,9 +81,7 @@ class Totals:
     # -- shared memory
 
     def _address(self, operand: int, index: LlvmValue) -> LlvmValue:
-        code = self._kernel.code
-        base = code.op("add", self._base, constant(I32, self._offsets[operand]))
-        return shared_address(self._kernel, base, index, self._elements[operand].bytes)
+        return shared_address(self._kernel, self._scratch.array(operand), index, self._elements[operand].bytes)
 
     def _write(self) -> None:
         """Every warp's last lane, of those that replicate one another the first."""

@@ -39,6 +39,7 @@ class ValueCode:
         self._read_int()
         self._read_constant()
         self._read_number()
+        self._read_fixed()
         self._read_told()
         self._read_value()
 
@@ -115,6 +116,44 @@ class ValueCode:
         n.when(self.same(n, thing, self.false), lambda: truth(0))
         n.end(0)
 
+    def _read_fixed(self) -> None:
+        """A number of the type that the parameter's annotation fixes, or None: as `read_number` says it."""
+        n = self.module.function("read_fixed", [("thing", PTR), ("rule", I64), ("key", PTR), ("slot", PTR)], I64)
+        thing, rule, key, slot = n.params
+        kind = n.get(thing, OB_TYPE, PTR)
+        is_integer = n.is_("ne", n.both(rule, Rule.INTEGER), 0)
+        is_int = self.same(n, kind, self.int_type)
+        is_bool = n.either(*(self.same(n, thing, truth) for truth in (self.true, self.false)))
+
+        def tagged(tag: Value | int, result: int) -> None:
+            n.put(key, 0, tag)
+            n.leave(result)
+
+        def integer() -> None:
+            n.when(n.f.not_(n.either(is_int, is_bool)), lambda: n.leave(0))
+            n.when(n.is_("eq", n.call("read_int", thing, slot), 0), lambda: n.leave(0))
+            value = n.get(slot)
+            unused = n.sub(64, n.both(n.op("lshr", rule, Rule.WIDTH), 255))
+            high = n.op("shl", value, unused)
+            signed = n.is_("ne", n.both(rule, Rule.SIGNED), 0)
+            back = n.pick(signed, n.op("ashr", high, unused), n.op("lshr", high, unused))
+            fits = n.both(n.is_("eq", back, value), n.either(signed, n.is_("sge", value, 0)))
+            n.when(n.f.not_(fits), lambda: n.leave(0))
+            divisible = n.both(n.is_("eq", n.both(value, 15), 0), n.is_("ne", n.both(rule, Rule.BY_ALIGNMENT), 0))
+            tagged(n.either(n.pick(divisible, Tag.DIVISIBLE, 0), Tag.FIXED), 1)
+
+        n.put(key, 8, 0)
+        n.when(self.same(n, thing, self.none), lambda: tagged(Tag.NONE, 2))
+        n.when(is_integer, integer)
+        n.when(is_int, lambda: n.when(n.is_("eq", n.call("read_int", thing, slot), 0), lambda: n.leave(0)))
+        is_real = n.either(is_int, self.same(n, kind, self.float_type))
+        n.when(n.f.not_(is_real), lambda: n.leave(0))
+        real = n.call("PyFloat_AsDouble", thing)
+        single = n.widen(n.f.bitcast(n.f.cast("fptrunc", real, FLOAT), I32))
+        n.put(slot, 0, n.pick(n.is_("ne", n.both(rule, Rule.FLOAT64), 0), n.f.bitcast(real, I64), single))
+        tagged(Tag.FIXED, 1)
+        n.end(0)
+
     def _read_told(self) -> None:
         """An object that a Python function tells of, as `runtime.native_launch.told` does; 3, or 0 if it has to go the
         slow way, or nowhere: then Python's error is set."""
@@ -152,6 +191,8 @@ class ValueCode:
             n.leave(2)
 
         n.when(n.is_("ne", n.both(rule, Rule.CONSTEXPR | Rule.SLOW), 0), not_read)
+        fixed = n.is_("ne", n.both(rule, Rule.NUMBER), 0)
+        n.when(fixed, lambda: n.leave(n.call("read_fixed", thing, rule, key, slot)))
         kind = n.get(thing, OB_TYPE, PTR)
 
         def torchs() -> None:
@@ -162,6 +203,9 @@ class ValueCode:
         n.when(self.same(n, kind, n.get(types, Types.ARRAY, PTR)),
                lambda: n.leave(n.call("read_array", thing, rule, key, slot, reaches, number)))
         number_or_not = n.call("read_number", thing, rule, key, slot)
+        is_number = n.both(n.is_("ne", number_or_not, 0), n.f.not_(self.same(n, thing, self.none)))
+        misplaced = n.both(is_number, n.is_("ne", n.both(rule, Rule.POINTER), 0))
+        n.when(misplaced, lambda: n.leave(0))
         n.when(n.is_("ne", number_or_not, 0), lambda: n.leave(number_or_not))
 
         def other(k: Value) -> None:

@@ -154,9 +154,15 @@ class Array:
 
 
 class Rule:
-    """Bits of a parameter's rule."""
+    """Bits of a parameter's rule.
+
+    Of one whose annotation fixes its type: a tensor, whatever its elements are (`POINTER`), or a number of float32,
+    float64 or, with its bits from `WIDTH` on, an integer.
+    """
 
     CONSTEXPR, BY_VALUE, BY_ALIGNMENT, SLOW = 1, 2, 4, 8
+    POINTER, FLOAT32, FLOAT64, INTEGER, SIGNED, WIDTH = 16, 32, 64, 128, 256, 16
+    NUMBER = FLOAT32 | FLOAT64 | INTEGER
 
 
 class Shape:
@@ -210,7 +216,7 @@ class Tag:
     """First words of a value's key.  A tensor's has its element type (DLPack's 4 bytes) from bit 16 on."""
 
     EXACT_INT, EXACT_FLOAT, EXACT_OBJECT = 1, 2, 3      # compile-time values; the second word is the value
-    ONE, INT32, INT64, FLOAT, BOOL, NONE, TENSOR = 16, 17, 18, 19, 20, 21, 32
+    ONE, INT32, INT64, FLOAT, BOOL, NONE, FIXED, TENSOR = 16, 17, 18, 19, 20, 21, 22, 32
     DIVISIBLE = 256
 
 

@@ -28,7 +28,7 @@ from tilewright.targets.nvidia.driver.launch_record import (
     Record,
     blocks_along_x,
 )
-from tilewright.targets.nvidia.driver.status import Status, raise_failures
+from tilewright.targets.nvidia.driver.status import NONE, Status, raise_failures
 from tilewright.targets.nvidia.driver.stream import current_stream, native_stream_function, raw_stream_function
 from tilewright.targets.nvidia.driver.tensor_maps import Maps, TensorMaps
 
@@ -67,6 +67,7 @@ class CudaKernel(LoadedKernel):
         self.shared_bytes = int(data["shared"])
         self._most_programs = int(data.get("most_programs", 0)) or sys.maxsize
         self._params = len(data["params"])      # how many of the slots are parameters of the entry
+        self._hidden = len(data["hidden"])      # behind them: at most one
         self._count = len(data["tensor_maps"])
         self._maps = TensorMaps(data["tensor_maps"]) if self._count else None
         self._table = (ctypes.c_uint64 * (self._params + self._count))()    # slots and maps: `launch_code`
@@ -96,9 +97,8 @@ class CudaKernel(LoadedKernel):
 
     @property
     def record(self) -> int:    # type: ignore[override]
-        """See `LoadedKernel`; kernels with assertions are launched by Python, which looks for failures before."""
-        by_python = self._status is not None or self._params + self._count > MOST_PARAMS
-        return 0 if by_python else ctypes.addressof(self._words)
+        """See `LoadedKernel`."""
+        return 0 if self._params + self._count > MOST_PARAMS else ctypes.addressof(self._words)
 
     @computed
     def _plain(self) -> LoadedKernel:
@@ -127,10 +127,12 @@ class CudaKernel(LoadedKernel):
                 (Record.DEVICE_NUMBER, self.device.index),
                 (Record.PARAMS, self._params), (Record.THREADS, self.threads), (Record.SHARED, self.shared_bytes),
                 (Record.BLOCKS, self._blocks), (Record.TABLE, ctypes.addressof(self._table)),
-                (Record.MAPS, self._count), (Record.FIRST_MAP, self._params + bool(self._blocks)),
+                (Record.MAPS, self._count), (Record.FIRST_MAP, self._params + self._hidden),
                 (Record.FILL, 0 if self._maps is None else ctypes.cast(self._fill, ctypes.c_void_p).value or 0),
                 (Record.MOST_PROGRAMS, self._most_programs),
-                (Record.ANY_GRID, ctypes.cast(self._any_grid, ctypes.c_void_p).value or 0)):
+                (Record.BY_PYTHON, ctypes.cast(self._by_python, ctypes.c_void_p).value or 0),
+                (Record.STATUS, 0 if self._status is None else self._status.address),
+                (Record.FAILURES, (NONE if self._status is None else self._status.loaded).head)):
             self._words[offset // 8] = value
 
     @computed
@@ -154,11 +156,11 @@ class CudaKernel(LoadedKernel):
             return -1
 
     @computed
-    def _any_grid(self) -> Any:
-        return FILL(self._launch_general)
+    def _by_python(self) -> Any:
+        return FILL(self._launch_for_native)
 
-    def _launch_general(self, address: int, x: int, y: int, z: int) -> int:
-        """Called by a native launch on a grid with more than `most_programs` along an axis."""
+    def _launch_for_native(self, address: int, x: int, y: int, z: int) -> int:
+        """Called by a native launch on a grid with more than `most_programs` along an axis, or behind a failure."""
         try:
             self.launch((x, y, z), tuple((ctypes.c_uint64 * self._params).from_address(address)))
             return 0
