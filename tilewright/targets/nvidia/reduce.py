@@ -97,7 +97,7 @@ def _across_lanes(kernel: Kernel, region: Block, total: Part, bits: Sequence[int
     if name is not None and bits and total.flag is True:
         return Part((across_lanes(kernel, name, total.values[0], bits),))
     for bit in bits:
-        other = shuffled(kernel, "shuffle_xor", total, 1 << bit)
+        other = shuffled(kernel, "shuffle_xor", total, constant(I32, 1 << bit))
         if commutes(region):
             total = merge(kernel, region, total, other)
         else:

@@ -169,15 +169,23 @@ def _reduce(program: Program, op: Op) -> Iterator[Need]:
         yield of_warps(elements, views.sliced(layout, axis), 1 << bits)
 
 
+def scan_may_lack_elements(op: Op) -> bool:
+    """Whether a thread of a `scan` may begin with nothing but padding, for which no number stands."""
+    shape, axis = shape_of(op.operands[0].type), op.attrs["axis"]
+    padded = any(b.dim == axis for b in layout_of(op.operands[0]).padding(shape))
+    return bool(op.attrs["reverse"]) and padded and identity_of(op) is None
+
+
 def _scan(program: Program, op: Op) -> Iterator[Need]:
-    """For each round of registers that come after lanes and warps."""
+    """Of each warp what it has in each round of registers that come after lanes and warps."""
     layout, axis = layout_of(op.operands[0]), op.attrs["axis"]
     names = [name for name, _ in owners_of(layout, axis) or ()]
     run = next((k for k, name in enumerate(names) if name != REGISTER), len(names))
     if WARP in names:
-        elements = [*(element_of(v.type) for v in op.operands), I1]
-        need = of_warps(elements, views.sliced(layout, axis), 1 << names.count(WARP))
-        yield from [need] * (1 << names[run:].count(REGISTER))
+        flags = [I1] if scan_may_lack_elements(op) else []
+        elements = [*(element_of(v.type) for v in op.operands), *flags]
+        entries = names.count(WARP) + names[run:].count(REGISTER)
+        yield of_warps(elements, views.sliced(layout, axis), 1 << entries)
 
 
 def _sort(program: Program, op: Op) -> Iterator[Need]:
