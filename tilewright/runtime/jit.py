@@ -29,7 +29,7 @@ from tilewright.runtime.grid import ANSWERED, Grid, normalise
 from tilewright.runtime.hooks import HOOKS, LazyDict
 from tilewright.runtime.interface import MODULES, KernelInterface, graph_test
 from tilewright.runtime.interpreted import InterpretedKernel
-from tilewright.runtime.launch import CompiledKernel, check_writable, device_of, is_wide
+from tilewright.runtime.launch import CUDA, CompiledKernel, check_writable, device_of, is_wide
 from tilewright.runtime.launch_options import is_checked
 from tilewright.runtime.specialize import Atom, Rule, Split
 from tilewright.runtime.spread_launch import MOST_WAYS, Call, Spreader, Way, spread_atoms, spread_rules
@@ -152,7 +152,7 @@ class JITFunction(CompilingFunction, KernelInterface):
         split = self.specializer.split(values)
         bound = dict(zip(self.arg_names, values, strict=True)) if callable(grid) else None
         sizes = normalise(self.__name__, grid, bound, is_answer=native_key == ANSWERED)
-        device = CPU if split.ordinary else device_of(self.__name__, self.slot_names(split), split.pointers)
+        device = self._device_of(split)
         for hook in self.pre_run_hooks:
             hook(*args, **kwargs)
         if is_checked(given, self.checks()):
@@ -171,7 +171,7 @@ class JITFunction(CompilingFunction, KernelInterface):
         kernel = self._compiled(values, given, split, device)
         if kernel is None:
             return None
-        if not split.ordinary:
+        if not (split.ordinary or all(p.writable for _, p in split.pointers)):
             check_writable(self.__name__, self.slot_names(split), split.pointers, kernel.written)
         if HOOKS.watches_launches:
             with HOOKS.launching(self._told_of_launch(kernel, sizes, values)):
@@ -181,6 +181,15 @@ class JITFunction(CompilingFunction, KernelInterface):
         if kernel.record and not self.pre_run_hooks and not knobs.overrides():
             self._learn(grid, native_key, call, split, kernel)
         return kernel
+
+    def _device_of(self, split: Split) -> str:
+        """`device_of` these arguments; the names of the slots, which an error has, take longer than all else here."""
+        if split.ordinary:
+            return CPU
+        devices = {p.device for _, p in split.pointers}
+        if len(devices) == 1 and next(iter(devices)).startswith((CPU, CUDA)):
+            return devices.pop()
+        return device_of(self.__name__, self.slot_names(split), split.pointers)
 
     def _told_of_launch(self, kernel: CompiledKernel, grid: Grid, values: Sequence[Any]) -> LazyDict:
         told = LazyDict({"name": kernel.name, "function": kernel, "stream": None})
