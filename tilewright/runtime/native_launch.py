@@ -120,6 +120,10 @@ class NativeLauncher:
         """Leave every launch to Python, or end that: native code launches only where no knob is overridden."""
         self._state[Launcher.NOTHING // WORD] = 0 if paused else id(self._nothing)
 
+    def prepare(self, compiled: CompiledKernel) -> None:
+        """Let Python's launches of a kernel be done by native code, too, if its target has any for them."""
+        compiled.make_launchable(self._launchers)
+
     def learn_kinds(self, values: Sequence[Any]) -> None:
         """Know how to read the tensors among these arguments, in whatever kernel."""
         self._launchers.learn_torch(values)
