@@ -40,6 +40,7 @@ _LEAST_WAITING = 32         # the same of a program that waits for itself: then 
 _STEPS = 3                  # how many numbers of programs are tried above the usual one
 _IN_FLIGHT = 64 << 10       # bytes of loads on an SM beyond which more programs gain nothing (`_busy`)
 WAITS = frozenset({"reduce", "scan", "sort"})       # where a program's threads wait for one another
+_KEEPS = frozenset({"scan", "sort"})                # of these, those whose threads keep their elements meanwhile
 HOLDS = WAITS | {"dot", "warpgroup_dot"}            # where tiles cannot be made piece by piece
 _SHARED, _SHARED_BESIDE = 228 << 10, 1 << 10    # bytes of an SM that has wgmma, and what each program takes besides
 BESIDE_PRODUCTS = 15        # registers beside the tiles of a program that multiplies by warpgroups
@@ -214,8 +215,10 @@ class _Pressure:
         return max((max(m.behind, m.across, m.before) for m in self._moments(self._body, ())), default=0)
 
     def most_waiting(self) -> int:
-        """The same across an op in which a program's threads wait for one another, one of `WAITS`."""
-        return max((m.across for m in self._moments(self._body, ()) if m.op.name in WAITS), default=0)
+        """The same across an op in which a program's threads wait for one another, one of `WAITS`; of scans and sorts
+        with their tiles, of which a thread has scanned or sorted its own while it waits."""
+        return max((max(m.behind, m.across, m.before) if m.op.name in _KEEPS else m.across
+                    for m in self._moments(self._body, ()) if m.op.name in WAITS), default=0)
 
     def most_held(self) -> int:
         """The same before or behind one of `HOLDS`."""

@@ -13,9 +13,9 @@ from math import prod
 from tilewright.ir.layout_rules import layout_of
 from tilewright.ir.node import Block, Op
 from tilewright.ir.types import I1 as IR_I1
-from tilewright.ir.types import Element, Tile, element_of, shape_of
+from tilewright.ir.types import Tile, element_of, shape_of
 from tilewright.layout import Layout, views
-from tilewright.layout.linear import LANE, REGISTER, WARP
+from tilewright.layout.linear import LANE, WARP
 from tilewright.targets.llvm.identities import identity_constant
 from tilewright.targets.llvm.types import I32, constant
 from tilewright.targets.llvm.types import Value as LlvmValue
@@ -32,9 +32,9 @@ from tilewright.targets.nvidia.partial import (
     merge_all,
     shuffled,
 )
+from tilewright.targets.nvidia.scratch import rows_of
 from tilewright.targets.nvidia.state import Kernel
 
-_ALIGN = 16
 _MANY_WARPS = 16        # reading 8 totals takes less time than one and three shuffles
 
 
@@ -42,15 +42,10 @@ def reduce(kernel: Kernel, op: Op) -> None:
     """A `reduce` of one or more tiles along an axis."""
     layout, axis = layout_of(op.operands[0]), op.attrs["axis"]
     region = op.regions[0]
-    kept = views.sliced(layout, axis, keep_registers=True)
-    rows: dict[int, list[int]] = {}
-    for register in range(layout.size(REGISTER)):
-        rows.setdefault(kept(register=register), []).append(register)
-    result = views.sliced(layout, axis)
-    totals = [_of_registers(kernel, op, layout, rows[result(register=r)]) for r in range(result.size(REGISTER))]
+    totals = [_of_registers(kernel, op, layout, row) for row in rows_of(layout, axis)]
     lanes = [i for i, b in enumerate(layout.coordinate(axis).bases(LANE)) if b]
     totals = [_across_lanes(kernel, region, total, lanes) for total in totals]
-    totals = _across_warps(kernel, op, totals, result)
+    totals = _across_warps(kernel, op, totals, views.sliced(layout, axis))
     for k, value in enumerate(op.results):
         kernel.bind(value, [total.values[k] for total in totals])
 
@@ -102,7 +97,7 @@ def _across_lanes(kernel: Kernel, region: Block, total: Part, bits: Sequence[int
     if name is not None and bits and total.flag is True:
         return Part((across_lanes(kernel, name, total.values[0], bits),))
     for bit in bits:
-        other = shuffled(kernel, "shuffle_xor", total, 1 << bit)
+        other = shuffled(kernel, "shuffle_xor", total, constant(I32, 1 << bit))
         if commutes(region):
             total = merge(kernel, region, total, other)
         else:
@@ -122,8 +117,7 @@ def _across_warps(kernel: Kernel, op: Op, totals: list[Part], result: Layout) ->
     bits = [i for i, b in enumerate(along) if b]
     if not bits:
         return totals
-    exchange = Exchange(kernel, [element_of(v.type) for v in op.operands], result, bits,
-                        any(not isinstance(t.flag, bool) for t in totals))
+    exchange = Exchange(kernel, op, result, bits, any(not isinstance(t.flag, bool) for t in totals))
     exchange.write(totals)
     if 1 << len(bits) >= _MANY_WARPS and not any(result.bases(LANE)[:len(bits)]):
         lane = kernel.code.op("and", kernel.code.tid, constant(I32, (1 << len(bits)) - 1))
@@ -133,15 +127,14 @@ def _across_warps(kernel: Kernel, op: Op, totals: list[Part], result: Layout) ->
 
 
 class Exchange:
-    """Partial results of warps in scratch: for each operand an array [warp along the axis, index beside it].
+    """Partial results of warps in scratch of `op`: for each operand an array [warp along the axis, index beside it].
 
     `beside` is the layout of the results; warp bits `bits` tell the warps along the axis apart, in order.
     """
 
-    def __init__(self, kernel: Kernel, elements: Sequence[Element], beside: Layout, bits: Sequence[int],
-                 flagged: bool) -> None:
+    def __init__(self, kernel: Kernel, op: Op, beside: Layout, bits: Sequence[int], flagged: bool) -> None:
         self._kernel, self._beside = kernel, beside
-        self._elements = [*elements, *([IR_I1] if flagged else [])]
+        self._elements = [*(element_of(v.type) for v in op.operands), *([IR_I1] if flagged else [])]
         self._flagged = flagged
         self._rows = prod(beside.shape)
         warps = list(beside.bases(WARP))
@@ -149,17 +142,11 @@ class Exchange:
             warps[bit] = self._rows << k
         self._layout = Layout((1 << len(bits), *beside.shape), tuple(
             (name, tuple(warps) if name == WARP else bases) for name, bases in beside.inputs))
-        self._offsets: list[int] = []
-        size = 0
-        for element in self._elements:
-            self._offsets.append(size)
-            size += -(-(self._rows << len(bits)) * element.bytes // _ALIGN) * _ALIGN
-        self._base = kernel.shared.begin(size)
+        self._scratch = kernel.shared.begin(op)
+        assert self._scratch.arrays == len(self._elements)
 
     def _address(self, operand: int, index: LlvmValue) -> LlvmValue:
-        code = self._kernel.code
-        base = code.op("add", self._base, constant(I32, self._offsets[operand]))
-        return shared_address(self._kernel, base, index, self._elements[operand].bytes)
+        return shared_address(self._kernel, self._scratch.array(operand), index, self._elements[operand].bytes)
 
     def write(self, parts: Sequence[Part]) -> None:
         """All registers' parts, each once; then they are there for all threads."""

@@ -1,21 +1,26 @@
 """What a program may ask of a GPU, checked before code is generated or assembled, and how many stages fit.
 
-Shared memory is the buffers of pipelined loops and, on top, scratch; both are known before LLVM sees anything.
+Shared memory is the buffers of pipelined loops and, on top, scratch; both are known before text is written
+(`allocation`).
 Tests: tests/targets/nvidia/test_resources.py.
 """
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Iterator
 from functools import cache
 
-from tilewright.diagnostics import CompilationError, FewerStagesWarning, OutOfResources, SingleCtaWarning
+from tilewright.diagnostics import UNKNOWN, CompilationError, FewerStagesWarning, OutOfResources, SingleCtaWarning
 from tilewright.ir.node import Module
+from tilewright.ir.walk import defining_ops
 from tilewright.language.options import Options
 from tilewright.targets.nvidia.capability import Capability
 from tilewright.targets.nvidia.pressure import registers_held
 from tilewright.targets.nvidia.registers import REGISTERS, THREAD_REGISTERS, WARP_SIZE, most_registers
+from tilewright.targets.nvidia.scratch import BUFFERS
+from tilewright.targets.nvidia.shared import Allocation
 
 MAX_WARPS = 32              # 1024 threads a block (CUDA C++ Programming Guide, technical specifications)
 # A kernel whose tiles need more registers than a thread has keeps them in local memory and is slow, but right.  Beyond
@@ -93,12 +98,13 @@ def _cure(num_warps: int) -> str:
 
 
 def stages_that_fit(name: str, wanted: int, needs: Callable[[int], Iterator[int]], capability: Capability,
-                    warned: Callable[[str], object] = lambda message: None) -> int:
+                    warned: Callable[[str], object] = lambda message: None,
+                    where: Callable[[], str] = lambda: "") -> int:
     """The largest number of stages up to `wanted` with which the kernel `name` fits into shared memory.
 
     `needs(stages)` gives what the buffers of so many take, and then, if it is asked further, what a program takes in
     all.  Less than `wanted` is a `FewerStagesWarning`, whose message `warned` gets; `OutOfResources` if not even one
-    stage fits.
+    stage fits, which says what `where` knows of what the last one takes (`place_of_most`).
     """
     limit = capability.shared_bytes
     asked = required = 0
@@ -119,4 +125,17 @@ def stages_that_fit(name: str, wanted: int, needs: Callable[[int], Iterator[int]
             break       # other stages make no difference
     stages_too = "" if required == asked else f" even with num_stages=1 ({asked} with num_stages={wanted})"
     raise OutOfResources(required, limit, "shared memory",
-                         f"{name} takes so much{stages_too}; smaller blocks take less.")
+                         f"{name} takes so much{stages_too}{where()}; smaller blocks take less.")
+
+
+def place_of_most(module: Module, allocation: Allocation) -> str:
+    """Which line of the user's takes most of a kernel's shared memory, for a message; nothing if it is no single one,
+    or not known."""
+    op, use = max(allocation.uses, key=lambda pair: pair[1].stop)
+    if op.name in BUFFERS or 2 * use.need.bytes < allocation.bytes:
+        return ""
+    made = defining_ops(module.entry.body)
+    sources = (op, *(made[v] for v in op.operands if v in made))       # a conversion has no line, what it converts does
+    line = next((o.loc for o in sources if o.loc != UNKNOWN), None)
+    return "" if line is None else (f", {use.need.bytes} of it where threads exchange data at "
+                                    f"{os.path.basename(line.file)}:{line.line}")

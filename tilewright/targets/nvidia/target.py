@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from tilewright.passes.manager import Pass
     from tilewright.targets.nvidia.driver.device import Device
     from tilewright.targets.nvidia.generate import Generated
+    from tilewright.targets.nvidia.shared import Allocation
 
 # Names the generated code: part of every cache key, so a change of code generation must change it.
 VERSION = "nvidia-1"
@@ -177,18 +178,19 @@ class NvidiaTarget(Target):
         return passes.standard(options.enable_fp_fusion, self._copies_boxes)
 
     def laid_out(self, module: Module, options: Options) -> Module:
-        """`module`, on which `passes` have run, with layouts and barriers, and as many stages as have buffers."""
-        return self._fitting(module, options, lambda staged: 0, lambda message: None)[0]
+        """`module`, on which `passes` have run, with layouts and barriers, and as many stages as fit."""
+        return self._fitting(module, options, lambda message: None)[0]
 
     def _limited(self, options: Options) -> Capability:
         """What the GPU can do for a kernel with these options."""
         return self.capability if options.maxnreg is None else self.capability._replace(registers=options.maxnreg)
 
-    def _fitting(self, module: Module, options: Options, shared_bytes: Callable[[Module], int],
-                 warned: Callable[[str], object], may_persist: bool = True) -> tuple[Module, int]:
-        """The same with as many stages as fit, and what is left of `num_stages`; `shared_bytes` says what all of a
-        module takes, `warned` gets the message of a `FewerStagesWarning`."""
+    def _fitting(self, module: Module, options: Options, warned: Callable[[str], object],
+                 may_persist: bool = True) -> tuple[Module, Allocation, int]:
+        """The same with as many stages as fit, its shared memory, and what is left of `num_stages`; `warned` gets the
+        message of a `FewerStagesWarning`."""
         with NO_FORK:
+            from tilewright.targets.nvidia.allocation import allocate
             from tilewright.targets.nvidia.passes.boxes import copy_boxes
             from tilewright.targets.nvidia.passes.held import hold
             from tilewright.targets.nvidia.passes.lay_out import lay_out
@@ -197,7 +199,7 @@ class NvidiaTarget(Target):
             from tilewright.targets.nvidia.passes.persist import persist
             from tilewright.targets.nvidia.passes.pipeline import most_stages, pipeline
             from tilewright.targets.nvidia.passes.staging import buffer_bytes_of
-            from tilewright.targets.nvidia.resources import check_registers, stages_that_fit
+            from tilewright.targets.nvidia.resources import check_registers, place_of_most, stages_that_fit
         limited = self._limited(options)
         laid_out = lay_out(module, options.num_warps, limited)
         check_registers(laid_out, options.num_warps)
@@ -205,26 +207,30 @@ class NvidiaTarget(Target):
             laid_out = persist(laid_out, options.num_warps, limited)
         laid_out = make_left_operands(laid_out, options.num_warps, limited)
         held = hold(laid_out, options.num_warps, limited)
-        found: dict[int, Module] = {}
+        found: dict[int, tuple[Module, Allocation]] = {}
 
         def needs(stages: int) -> Iterator[int]:
+            def shared_bytes(staged: Module) -> int:
+                ordered = order(copy_boxes(staged))
+                found[stages] = ordered, allocate(ordered, limited, options.num_warps)
+                return found[stages][1].bytes
+
             def staged(given: Module) -> Module:
                 return pipeline(given, options.num_stages, options.num_warps, limited, stages)
 
             first = staged(held) if held is not laid_out else None
-            if first is not None and buffer_bytes_of(first) <= limited.shared_bytes:
-                found[stages] = order(copy_boxes(first))
-                if (total := shared_bytes(found[stages])) <= limited.shared_bytes:
-                    yield from (total, total)
-                    return
+            if first is not None and buffer_bytes_of(first) <= limited.shared_bytes and (
+                    total := shared_bytes(first)) <= limited.shared_bytes:
+                yield from (total, total)
+                return
             first = staged(laid_out)
             yield buffer_bytes_of(first)
-            found[stages] = order(copy_boxes(first))
-            yield shared_bytes(found[stages])
+            yield shared_bytes(first)
 
         wanted = most_stages(laid_out, options.num_stages)
-        stages = stages_that_fit(module.entry_name, wanted, needs, limited, warned)
-        return found[stages], options.num_stages if stages == wanted else min(stages, options.num_stages)
+        stages = stages_that_fit(module.entry_name, wanted, needs, limited, warned,
+                                 lambda: place_of_most(*found[min(found)]) if found else "")
+        return *found[stages], options.num_stages if stages == wanted else min(stages, options.num_stages)
 
     def compile(self, module: Module, options: Options, meanwhile: Callable[[], object] | None = None,
                 any_grid: bool = False) -> CodeObject:
@@ -246,16 +252,11 @@ class NvidiaTarget(Target):
             from tilewright.ir.text import print_module
             from tilewright.targets.nvidia.generate import generate
             from tilewright.targets.nvidia.resources import ONE_CTA, check_length
-        made: list[Generated] = []
-
-        def shared_bytes(staged: Module) -> int:
-            made.append(generate(staged, self._limited(options), options.num_warps, options.line_info, options.maxnreg))
-            return int(made[-1].metadata["shared"])
-
         fewer: list[str] = []
         with COLLECTOR_RESTS:
-            laid_out, num_stages = self._fitting(module, options, shared_bytes, fewer.append, may_persist)
-        generated = made[-1]        # what fits is asked about last
+            laid_out, shared, num_stages = self._fitting(module, options, fewer.append, may_persist)
+            generated = generate(laid_out, self._limited(options), options.num_warps, options.line_info,
+                                 options.maxnreg, shared)
         check_length(module.entry_name, generated.text, options.num_warps)
         texts: dict[str, str] = {}
         others: dict[str, Any] = {}
