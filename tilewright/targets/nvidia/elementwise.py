@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from tilewright.analysis.axis_info import power_of_two_in
+from tilewright.analysis.ranges import whole
 from tilewright.ir.layout_rules import layout_of
 from tilewright.ir.node import Op, Value
 from tilewright.ir.types import F32, I32, Pointer, Tile, element_of
@@ -137,7 +138,9 @@ def bind_wide(kernel: Kernel, op: Op) -> None:
 def _wide_twin(kernel: Kernel, op: Op, value: Value) -> Sequence[LlvmValue]:
     code = kernel.code
     if op.name in _RING:
-        return some(code, op, [kernel.wide(v) for v in op.operands], lambda a, b: code.op(op.name, a, b))
+        narrow = op.name == "mul" and all(kernel.axis.fact(v).constant is None for v in op.operands)
+        return some(code, op, [(_factor if narrow else Kernel.wide)(kernel, v) for v in op.operands],
+                    lambda a, b: code.op(op.name, a, b))
     if op.name == "ext_s" and element_of(op.operands[0].type) == I32:
         return kernel.wide(op.operands[0])
     if op.name == "constant":
@@ -145,5 +148,12 @@ def _wide_twin(kernel: Kernel, op: Op, value: Value) -> Sequence[LlvmValue]:
     twins = moved(op, [kernel.wide(op.operands[0])]) if op.operands and op.operands[0] in kernel.indices else None
     if twins is not None:
         return twins
-    narrow = kernel.registers(value)
-    return registers_of(code, len(narrow), lambda r: code.to_i64(narrow[r]) if narrow[r].type.bits < 64 else narrow[r])
+    return kernel.extended(value)
+
+
+def _factor(kernel: Kernel, value: Value) -> Registers:
+    """A factor in 64 bits: where it is known not to wrap its 32 bits extended, since such products take one instruction
+    instead of four."""
+    if element_of(value.type) != I32 or kernel.axis.ranges.fact(value) == whole(value.type):
+        return kernel.wide(value)
+    return kernel.extended(value)

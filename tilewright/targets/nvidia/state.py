@@ -169,10 +169,13 @@ class Kernel:
     def wide(self, value: Value) -> Registers:
         """An integer in 64 bits: computed so if it is an index, else extended."""
         known = self._wide.get(value)
-        if known is None:
-            narrow = self.registers(value)
-            return registers_of(self.code, len(narrow), lambda r: self.code.to_i64(narrow[r]))
-        return known
+        return self.extended(value) if known is None else known
+
+    def extended(self, value: Value) -> Registers:
+        """The registers of an integer, in 64 bits."""
+        narrow = self.registers(value)
+        return registers_of(self.code, len(narrow),
+                            lambda r: self.code.to_i64(narrow[r]) if narrow[r].type.bits < 64 else narrow[r])
 
     def extended_constant(self, value: Value) -> Registers:
         """A 32-bit integer constant as one of 64 bits."""
