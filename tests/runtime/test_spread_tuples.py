@@ -1,4 +1,4 @@
-"""Native launches with tuples among the arguments: the same kernels, results and errors as by Python."""
+"""Native launches with tuples and NumPy's numbers: the same kernels, results and errors as by Python."""
 
 import gc
 import sys
@@ -107,6 +107,7 @@ CASES = {
     "None": (optional_source, lambda x: (x, None)),
     "two tensors": (optional_source, lambda x: (x, x)),
     "constexpr": (block_source, lambda x: (x, tl.constexpr(8))),
+    "NumPy's number": (scaled_source, lambda x: (x, np.int64(1))),
     "function": (function_source, lambda x: (x, twice)),
     "descriptor": (described_source, lambda x: (TensorDescriptor.from_tensor(x, [8]), 5)),
 }
@@ -358,6 +359,50 @@ def test_launches_leave_nothing_behind(through_python):
     assert launch(5_000) - before < 300 and sys.getrefcount(x) == references
 
 
+# -- numbers of NumPy's
+
+
+def scaled_by_source(o, x, by, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(o + i, tl.load(x + i, mask=i < n) * by, mask=i < n)
+
+
+def annotated(text):
+    def kernel(o, x, by, n, B: tl.constexpr):
+        i = tl.arange(0, B)
+        tl.store(o + i, tl.load(x + i, mask=i < n) * by, mask=i < n)
+    kernel.__annotations__["by"] = text
+    return triton.jit(kernel)
+
+
+NUMBERS = [np.int8(-3), np.int16(48), np.int32(1), np.int64(16), np.longlong(5), np.uint8(200), np.uint32(2**32 - 1),
+           np.uint64(2**63 + 5), np.float32(0.1), np.float64(0.1), np.float64(1e300), np.float16(0.5), np.bool_(True)]
+MADE = {"plain": lambda: triton.jit(scaled_by_source),
+        "not specialized": lambda: triton.jit(do_not_specialize=["by"])(scaled_by_source),
+        "int64": lambda: annotated(tl.int64), "float": lambda: annotated(float), "fp64": lambda: annotated("fp64")}
+
+
+@pytest.mark.parametrize("make", MADE.values(), ids=MADE)
+def test_numbers_of_numpy_are_read_as_by_python(through_python, make):
+    kernel, x = make(), np.arange(8, dtype=np.float64)
+    for number in NUMBERS:
+        out, expected = np.zeros(8), np.zeros(8)
+        with by_python():
+            try:
+                compiled = kernel[(1,)](expected, x, number, 7, 8)
+            except (TypeError, OverflowError) as error:
+                for _ in range(4):
+                    assert told(kernel, out, x, number, 7, 8) == (type(error), str(error))
+                continue
+        for _ in range(4):
+            before = len(through_python)
+            out[:] = 0
+            assert kernel[(1,)](out, x, number, 7, 8) is compiled
+            np.testing.assert_array_equal(out, expected)
+        native = len(through_python) == before
+        assert native or isinstance(number, np.float16 | np.bool_) or number == np.uint64(2**63 + 5)
+
+
 # -- compile-time values that are equal, and other objects at each launch
 
 
@@ -373,7 +418,8 @@ def test_new_compile_time_tuples(through_python):
 
     out = np.zeros(1, np.float32)
     for round_ in range(6):
-        for sizes in ([5, 6], [5], [1, 2], [True, 2], [1.0, 2], [0.0], [-0.0], [tl.constexpr(5), 6], [5, 6, (7, 8)]):
+        for sizes in ([5, 6], [5], [1, 2], [True, 2], [1.0, 2], [0.0], [-0.0], [tl.constexpr(5), 6], [5, 6, (7, 8)],
+                      [np.int32(5), 6], [np.float32(5), 6]):
             before = len(through_python)
             found = kernel[(1,)](out, new(*sizes), n=2)
             in_python = len(through_python) - before

@@ -29,9 +29,9 @@ from tilewright.runtime.grid import ANSWERED, Grid, normalise
 from tilewright.runtime.hooks import HOOKS, LazyDict
 from tilewright.runtime.interface import MODULES, KernelInterface, graph_test
 from tilewright.runtime.interpreted import InterpretedKernel
-from tilewright.runtime.launch import CompiledKernel, check_writable, device_of, is_wide
+from tilewright.runtime.launch import CUDA, CompiledKernel, check_writable, device_of, is_wide
 from tilewright.runtime.launch_options import is_checked
-from tilewright.runtime.specialize import Atom, Rule, Split
+from tilewright.runtime.specialize import Split
 from tilewright.runtime.spread_launch import MOST_WAYS, Call, Spreader, Way, spread_atoms, spread_rules
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ class JITFunction(CompilingFunction, KernelInterface):
         split = self.specializer.split(values)
         bound = dict(zip(self.arg_names, values, strict=True)) if callable(grid) else None
         sizes = normalise(self.__name__, grid, bound, is_answer=native_key == ANSWERED)
-        device = CPU if split.ordinary else device_of(self.__name__, self.slot_names(split), split.pointers)
+        device = self._device_of(split)
         for hook in self.pre_run_hooks:
             hook(*args, **kwargs)
         if is_checked(given, self.checks()):
@@ -171,16 +171,25 @@ class JITFunction(CompilingFunction, KernelInterface):
         kernel = self._compiled(values, given, split, device)
         if kernel is None:
             return None
-        if not split.ordinary:
+        if not (split.ordinary or all(p.writable for _, p in split.pointers)):
             check_writable(self.__name__, self.slot_names(split), split.pointers, kernel.written)
         if HOOKS.watches_launches:
             with HOOKS.launching(self._told_of_launch(kernel, sizes, values)):
                 kernel.launch(sizes, split.slots, split.pointers)
-            return kernel
-        kernel.launch(sizes, split.slots, split.pointers)
+        else:
+            kernel.launch(sizes, split.slots, split.pointers)
         if kernel.record and not self.pre_run_hooks and not knobs.overrides():
             self._learn(grid, native_key, call, split, kernel)
         return kernel
+
+    def _device_of(self, split: Split) -> str:
+        """`device_of` these arguments; the names of the slots, which an error has, take longer than all else here."""
+        if split.ordinary:
+            return CPU
+        devices = {p.device for _, p in split.pointers}
+        if len(devices) == 1 and next(iter(devices)).startswith((CPU, CUDA)):
+            return devices.pop()
+        return device_of(self.__name__, self.slot_names(split), split.pointers)
 
     def _told_of_launch(self, kernel: CompiledKernel, grid: Grid, values: Sequence[Any]) -> LazyDict:
         told = LazyDict({"name": kernel.name, "function": kernel, "stream": None})
@@ -205,6 +214,7 @@ class JITFunction(CompilingFunction, KernelInterface):
         """After a launch: let native code do the next one like it."""
         with self._lock:
             native = self._natives.get(call.way)
+            is_known = native is not None
             if native is None:
                 if self._is_used_again and call.way not in self._natives:   # a single launch is not worth it
                     native = self._native_launcher(call.way)
@@ -212,27 +222,21 @@ class JITFunction(CompilingFunction, KernelInterface):
             if native is None:
                 return
             native.learn_grid(grid)
-            values, rules, atoms, positional, names = self._native_terms(call, split)
-            native.learn_kinds(values)
+            native.learn_kinds(call.parts)
+            way = call.way
+            positional, names = (call.parts, call.given) if way else (call.args, call.kwargs)
             if native_key <= 0:
-                native.learn_shape(positional, names)
+                native.learn_shape(len(positional), tuple(names))
+                if is_known:        # and nevertheless it was Python's launch
+                    native.prepare(kernel)
                 return
             entry = self._entries[self._key(split, call.given, kernel.device)]
-            constants = [v for v, rule in zip(values, rules, strict=True) if rule.is_constexpr]
-            is_new = native.learn(native_key, positional, names, [*constants, *call.given.values()], entry, atoms,
-                                  kernel.facts, kernel)
+            rules = spread_rules(self.specializer.rules, way)[1] if way else self.specializer.rules
+            constants = [v for v, rule in zip(call.parts, rules, strict=True) if rule.is_constexpr]
+            is_new = native.learn(native_key, len(positional), tuple(names), [*constants, *call.given.values()], entry,
+                                  spread_atoms(split.atoms, way) if way else split.atoms, kernel.facts, kernel)
             if not is_new:      # so some compile-time value is equal to the one before, and another object
                 self._spreader.take_constants_apart()
-
-    def _native_terms(self, call: Call, split: Split) -> tuple[Sequence[Any], Sequence[Rule], Sequence[Atom], int,
-                                                                 tuple[str, ...]]:
-        """A launch as its native launcher gets it: values, rules and atoms of the parameters, how many arguments come
-        by position, and the names of the others."""
-        rules = self.specializer.rules
-        if not call.way:
-            return call.values, rules, split.atoms, len(call.args), tuple(call.kwargs)
-        return (call.parts, spread_rules(rules, call.way)[1], spread_atoms(split.atoms, call.way),
-                len(call.parts), tuple(call.given))
 
     def _native_launcher(self, way: Way) -> NativeLauncher | None:
         """A native launcher for arguments made in this way; if all are whole the one that takes over `kernel[grid]`.

@@ -80,6 +80,7 @@ class NativeLauncher:
         self._options: dict[tuple[str, ...], int] = {}
         self._specs: dict[bytes, Learned] = {}
         self._grids: dict[int, tuple[Words, CodeType]] = {}
+        self._classes: set[type] = set()        # of values whose kind has been looked for
         self._keeps = (slow, _fail, overrides, nothing)
         self._nothing = nothing
         self._name_words = words([id(name) for name in self._names])
@@ -119,11 +120,18 @@ class NativeLauncher:
         """Leave every launch to Python, or end that: native code launches only where no knob is overridden."""
         self._state[Launcher.NOTHING // WORD] = 0 if paused else id(self._nothing)
 
+    def prepare(self, compiled: CompiledKernel) -> None:
+        """Let Python's launches of a kernel be done by native code, too, if its target has any for them."""
+        compiled.make_launchable(self._launchers)
+
     def learn_kinds(self, values: Sequence[Any]) -> None:
         """Know how to read the tensors among these arguments, in whatever kernel."""
         self._launchers.learn_torch(values)
         self._launchers.ask(told)
         for value in values:
+            if type(value) in self._classes:
+                continue
+            self._classes.add(type(value))
             if _READERS.told(value) is not None:
                 self._launchers.learn_class(type(value), Types.TOLD)
             elif is_like_tensors(type(value)):

@@ -55,7 +55,12 @@ class Relauncher:
             return bound
 
         def launch(*args: Any) -> CompiledKernel:
-            return _launch_slowly(kernel, grid, -1, *args)
+            try:
+                self.launch(kernel, grid, -1, args)
+                return kernel
+            except BaseException as error:
+                cut_own_frames(error)
+                raise
 
         return launch
 

@@ -193,7 +193,7 @@ class Specializer:
             return ("=", *typed(value))
         if rule.fixed.startswith("*"):
             raise TypeError(f"annotated as the pointer {rule.fixed}, so it takes a tensor, not {_said(value)}")
-        text = rule.fixed or _number_type(value)
+        text = rule.fixed or number_type(value)
         slots.append(pattern(text, value))
         divides = rule.by_alignment and text[0] in "iu" and text != "i1" and int(value) % 16 == 0
         return text + "D" if divides else text
@@ -238,7 +238,7 @@ def _wide_int(value: int) -> str:
     raise OverflowError(f"{value} does not fit in 64 bits")
 
 
-def _number_type(value: Any) -> str:
+def number_type(value: Any) -> str:
     """The type text of a number: bool, int and float as Python has them, NumPy scalars by dtype; else TypeError."""
     if isinstance(value, bool | np.bool_):
         return "i1"

@@ -1,9 +1,9 @@
-"""Tuples and tensor descriptors among the arguments of a native launch: their parts are arguments of their own there.
+"""Tuples, tensor descriptors and NumPy's numbers as arguments of a native launch: their parts are arguments there.
 
-Native code binds tensors, numbers and compile-time values (`native_launch`).  A launch with anything that is made of
-these comes to Python, which takes it apart and calls a native launcher whose parameters are the parts; there is one for
-each way in which the arguments of a kernel are made (`Way`).  What it does not know comes back with the launch as the
-program wrote it (`Call`).
+Native code binds tensors, Python's numbers and compile-time values (`native_launch`).  A launch with anything that is
+made of these comes to Python, which takes it apart and calls a native launcher whose parameters are the parts; there is
+one for each way in which the arguments of a kernel are made (`Way`).  What it does not know comes back with the launch
+as the program wrote it (`Call`).
 Before: bound arguments.  Tests: tests/runtime/test_spread_launch.py, tests/runtime/test_spread_tuples.py.
 """
 
@@ -14,10 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from tilewright.language.constexpr import constexpr
 from tilewright.language.function import ConstexprFunction, Param, ParamKind, SourceFunction
 from tilewright.runtime.descriptor import TensorDescriptor
-from tilewright.runtime.specialize import Atom, Rule, Specializer
+from tilewright.runtime.specialize import Atom, Rule, Specializer, number_type
 
 if TYPE_CHECKING:
     from tilewright.runtime.jit import JITFunction
@@ -32,14 +34,18 @@ class Kind(enum.Enum):
 
     WHOLE = "is one part"
     CONSTANT = "is one part, a compile-time value"
+    SCALAR = "is one part, a number of NumPy's, whose class says of what type"
     TUPLE = "is the parts of its elements"
     DESCRIPTOR = "is base, sizes, strides, block sizes and padding"
 
 
-# How one argument is made: None of one part, `Kind.CONSTANT`, a tuple's class and how each of its elements is made, or
-# TensorDescriptor and the number of its dimensions.
+# How one argument is made: None of one part, `Kind.CONSTANT`, the class of a number of NumPy's, a tuple's class and how
+# each of its elements is made, or TensorDescriptor and the number of its dimensions.
 Structure = Any
 Way = tuple[tuple[int, Structure], ...]     # the places of the arguments that are not one run-time part
+
+
+_SCALARS = frozenset(np.dtype(code).type for code in "?bhilqBHILQfd")
 
 
 class Call(NamedTuple):
@@ -110,11 +116,16 @@ class Spreader:
         if kind is Kind.CONSTANT:
             parts.append(value.value if isinstance(value, constexpr) else value)
             return kind
+        if kind is Kind.SCALAR:
+            parts.append(value.item())
+            return cls
         parts.append(value)
         return None
 
     def _kind(self, value: Any) -> Kind:
         """As `Specializer` sees it: what can be read as a tensor is one, whatever else it is."""
+        if type(value) in _SCALARS:
+            return Kind.SCALAR
         if type(value) is TensorDescriptor:
             return Kind.DESCRIPTOR
         if self._specializer.is_tensor(value):
@@ -131,22 +142,32 @@ def spread_rules(rules: Sequence[Rule], way: Way) -> tuple[list[Param], list[Rul
     found: list[Rule] = []
     for place, rule in enumerate(rules):
         if place in structures:
-            part = Rule(rule.name, rule.is_constexpr, by_value=True, by_alignment=rule.by_alignment)
-            constant = replace(part, is_constexpr=True)
-            found += [constant if is_constant else part for is_constant in _are_constant(structures[place])]
+            structure = structures[place]
+            fixed = rule.fixed if isinstance(structure, type) else ""
+            part = Rule(rule.name, rule.is_constexpr, fixed, by_value=True, by_alignment=rule.by_alignment)
+            found += [_rule(part, kind) for kind in _kinds_of_parts(structure)]
         else:
             found.append(rule)
     return [Param(f"{rule.name} {k}", k) for k, rule in enumerate(found)], found
 
 
-def _are_constant(structure: Structure) -> list[bool]:
-    """Of each part of an argument, whether it is a compile-time value wherever it stands."""
-    if structure is None or structure is Kind.CONSTANT:
-        return [structure is Kind.CONSTANT]
+def _rule(part: Rule, kind: Any) -> Rule:
+    """The rule of a part of this kind, where `part` is that of a run-time value."""
+    if kind is None or part.is_constexpr:
+        return part
+    if kind is Kind.CONSTANT:
+        return replace(part, is_constexpr=True)
+    return part if part.fixed else replace(part, fixed=number_type(kind(0)))
+
+
+def _kinds_of_parts(structure: Structure) -> list[Any]:
+    """Of each part of an argument: None, `Kind.CONSTANT` for a compile-time value, or the class of a number."""
+    if not isinstance(structure, tuple):
+        return [structure]
     if structure[0] is TensorDescriptor:
         rank = structure[1]
-        return [False] * (1 + 2 * rank) + [True] * (rank + 1)
-    return [is_constant for element in structure[1:] for is_constant in _are_constant(element)]
+        return [None] * (1 + 2 * rank) + [Kind.CONSTANT] * (rank + 1)
+    return [kind for element in structure[1:] for kind in _kinds_of_parts(element)]
 
 
 def spread_atoms(atoms: Sequence[Atom], way: Way) -> list[Atom]:
@@ -155,7 +176,7 @@ def spread_atoms(atoms: Sequence[Atom], way: Way) -> list[Atom]:
     found: list[Atom] = []
     for place, atom in enumerate(atoms):
         if place in structures and atom[0] == "=":
-            found += [atom] * len(_are_constant(structures[place]))
+            found += [atom] * len(_kinds_of_parts(structures[place]))
         else:
             found += _leaves(atom) if place in structures else [atom]
     return found

@@ -60,6 +60,11 @@ class Capability(NamedTuple):
         return self.number >= 90        # PTX ISA 9.7.14.5.16
 
     @property
+    def early_launches(self) -> bool:
+        """Whether a launch may begin before those that it depends on have ended: griddepcontrol."""
+        return self.number >= 90        # PTX ISA 9.7.13.14
+
+    @property
     def bf16_atomics(self) -> bool:
         return self.number >= 90        # atom.add.noftz.bf16, PTX ISA 9.7.13.5
 

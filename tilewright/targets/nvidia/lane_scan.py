@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.ir.node import Block
 from tilewright.ir.types import F32
 from tilewright.ir.types import I32 as IR_I32
 from tilewright.targets.llvm.types import I32, constant
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia.emit.code import WARP_LANES
 from tilewright.targets.nvidia.partial import Part, choose, commutes, is_idempotent, merge, shuffled
+from tilewright.targets.nvidia.picks import Region
 from tilewright.targets.nvidia.state import Kernel
 
 # Regions that are one instruction, which has a row of the table behind a shuffle.
@@ -27,12 +27,12 @@ class LaneScan:
     """Scans with `region` over the lanes whose number differs in `bits`, which follow one another, upwards or, with
     `reverse`, downwards."""
 
-    def __init__(self, kernel: Kernel, region: Block, bits: Sequence[int], reverse: bool) -> None:
+    def __init__(self, kernel: Kernel, region: Region, bits: Sequence[int], reverse: bool) -> None:
         assert list(bits) == list(range(bits[0], bits[-1] + 1))
         self._kernel, self._region, self._reverse = kernel, region, reverse
         self._low, self._lanes = bits[0], 1 << len(bits)
-        name = region.ops[0].name
-        self._instruction = name if commutes(region) and (name, region.args[0].type) in _INSTRUCTIONS else None
+        name = region.block.ops[0].name
+        self._instruction = name if commutes(region) and (name, region.block.args[0].type) in _INSTRUCTIONS else None
         self._way = "down" if reverse else "up"
         # the other lanes are other rows': c of `shfl` has their bits, and the lane at which to stop
         self._end = WARP_LANES - (self._lanes << self._low) << 8 | (WARP_LANES - 1 if reverse else 0)

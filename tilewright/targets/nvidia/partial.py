@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilewright.ir.node import Block, Value
+from tilewright.ir.node import Value
 from tilewright.ir.ops.table import Algebra
 from tilewright.ir.types import F32
 from tilewright.targets.llvm.types import FLOAT, I1, I32, I64, Type, constant
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia.access import as_bits
 from tilewright.targets.nvidia.emit.together import Together
+from tilewright.targets.nvidia.picks import Region
 from tilewright.targets.nvidia.state import Kernel
 
 Flag = LlvmValue | bool
@@ -36,11 +37,11 @@ class Part:
 NOTHING = Part((), False)
 
 
-def merge(kernel: Kernel, region: Block, left: Part, right: Part) -> Part:
+def merge(kernel: Kernel, region: Region, left: Part, right: Part) -> Part:
     """Both combined; the one that counts where only one does."""
     if left.flag is False or right.flag is False:
         return right if left.flag is False else left
-    both = kernel.combine(region, [*left.values, *right.values])
+    both = region.combine(left.values, right.values)
     code = kernel.code
     if left.flag is True and right.flag is True:
         return Part(tuple(both))
@@ -54,7 +55,7 @@ def merge(kernel: Kernel, region: Block, left: Part, right: Part) -> Part:
     return Part(values, code.op("or", left.flag, right.flag))
 
 
-def merge_all(kernel: Kernel, region: Block, parts: Sequence[Part]) -> Part:
+def merge_all(kernel: Kernel, region: Region, parts: Sequence[Part]) -> Part:
     """A balanced tree over neighbours, which keep their order."""
     parts = list(parts)
     name = instruction_of(region)
@@ -69,26 +70,29 @@ def merge_all(kernel: Kernel, region: Block, parts: Sequence[Part]) -> Part:
 # --- regions that are one instruction
 
 
-def commutes(region: Block) -> bool:
+def commutes(region: Region) -> bool:
     """Whether exchanging the sides gives the same bits: one op of a commutative row on the two elements."""
-    if len(region.ops) != 2 or len(region.args) != 2:
+    block = region.block
+    if len(block.ops) != 2 or len(block.args) != 2:
         return False
-    op, end = region.ops
-    return (bool(op.row.algebra & Algebra.COMMUTATIVE) and set(op.operands) == set(region.args)
+    op, end = block.ops
+    return (bool(op.row.algebra & Algebra.COMMUTATIVE) and set(op.operands) == set(block.args)
             and end.operands == op.results)
 
 
-def instruction_of(region: Block) -> str | None:
+def instruction_of(region: Region) -> str | None:
     """The machine instruction on two f32 that a region is, and nothing else."""
-    if not commutes(region) or region.args[0].type != F32 or region.ops[0].name not in _INSTRUCTIONS:
+    block = region.block
+    if not commutes(region) or block.args[0].type != F32 or block.ops[0].name not in _INSTRUCTIONS:
         return None
-    return region.ops[0].name
+    return block.ops[0].name
 
 
-def is_idempotent(region: Block) -> bool:
+def is_idempotent(region: Region) -> bool:
     """Whether two equal sides give themselves, the same bits: each result is one of the two, or an op of such a row."""
-    count = len(region.args) // 2
-    made = {op.result: op for op in region.ops if len(op.results) == 1}
+    block = region.block
+    count = len(block.args) // 2
+    made = {op.result: op for op in block.ops if len(op.results) == 1}
 
     def picks(value: Value, sides: set[Value]) -> bool:
         op = made.get(value)
@@ -97,8 +101,8 @@ def is_idempotent(region: Block) -> bool:
         return op is not None and ((op.name in _IDEMPOTENT and set(op.operands) <= sides) or
                                    (op.name == "select" and all(picks(v, sides) for v in op.operands[1:])))
 
-    return all(picks(value, {region.args[k], region.args[count + k]})
-               for k, value in enumerate(region.terminator.operands))
+    return all(picks(value, {block.args[k], block.args[count + k]})
+               for k, value in enumerate(block.terminator.operands))
 
 
 def _tree(kernel: Kernel, name: str, values: Sequence[LlvmValue]) -> LlvmValue:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from math import prod
 
 from tilewright.ir.layout_rules import layout_of
-from tilewright.ir.node import Block, Op
+from tilewright.ir.node import Op
 from tilewright.ir.types import I1 as IR_I1
 from tilewright.ir.types import Tile, element_of, shape_of
 from tilewright.layout import Layout, views
@@ -32,33 +32,37 @@ from tilewright.targets.nvidia.partial import (
     merge_all,
     shuffled,
 )
+from tilewright.targets.nvidia.picks import Region
 from tilewright.targets.nvidia.scratch import rows_of
 from tilewright.targets.nvidia.state import Kernel
 
-_MANY_WARPS = 16        # reading 8 totals takes less time than one and three shuffles
+_MANY_WARPS = 16        # reading 8 totals takes less time than one and three shuffles, if one instruction combines two
+_MANY_MERGES = 8        # the same where it takes several
 
 
 def reduce(kernel: Kernel, op: Op) -> None:
     """A `reduce` of one or more tiles along an axis."""
     layout, axis = layout_of(op.operands[0]), op.attrs["axis"]
-    region = op.regions[0]
+    region = Region(kernel, op)
     totals = [_of_registers(kernel, op, layout, row) for row in rows_of(layout, axis)]
     lanes = [i for i, b in enumerate(layout.coordinate(axis).bases(LANE)) if b]
     totals = [_across_lanes(kernel, region, total, lanes) for total in totals]
-    totals = _across_warps(kernel, op, totals, views.sliced(layout, axis))
+    totals = _across_warps(kernel, op, region, totals, views.sliced(layout, axis))
     for k, value in enumerate(op.results):
         kernel.bind(value, [total.values[k] for total in totals])
 
 
 def _of_registers(kernel: Kernel, op: Op, layout: Layout, row: Sequence[int]) -> Part:
     """The total of some registers of each thread."""
-    neutral = identity_constant(op)
+    neutral, axis = identity_constant(op), op.attrs["axis"]
     whole = all(flag_of(kernel, op, layout, register) is True for register in row)
     narrow = Narrow.of(kernel, op) if len(row) > 2 and whole else None
     if narrow is not None:
         return Part((narrow.extremum(row),))
     parts = [part_of(kernel, op, layout, register) for register in row]
-    return merge_all(kernel, op.regions[0], [_filled(kernel, part, neutral) for part in parts])
+    places = [layout.coordinate(axis)(register=register) for register in row]
+    region = Region(kernel, op, ordered=places == sorted(places))
+    return merge_all(kernel, region, [_filled(kernel, part, neutral) for part in parts])
 
 
 def part_of(kernel: Kernel, op: Op, layout: Layout, register: int) -> Part:
@@ -92,13 +96,13 @@ def lane_flag(kernel: Kernel, bit: int) -> LlvmValue:
     return code.icmp("ne", code.op("and", code.tid, constant(I32, 1 << bit)), constant(I32, 0))
 
 
-def _across_lanes(kernel: Kernel, region: Block, total: Part, bits: Sequence[int]) -> Part:
+def _across_lanes(kernel: Kernel, region: Region, total: Part, bits: Sequence[int]) -> Part:
     name = instruction_of(region)
     if name is not None and bits and total.flag is True:
         return Part((across_lanes(kernel, name, total.values[0], bits),))
     for bit in bits:
         other = shuffled(kernel, "shuffle_xor", total, constant(I32, 1 << bit))
-        if commutes(region):
+        if commutes(region) or region.is_symmetric:
             total = merge(kernel, region, total, other)
         else:
             upper = lane_flag(kernel, bit)
@@ -106,7 +110,7 @@ def _across_lanes(kernel: Kernel, region: Block, total: Part, bits: Sequence[int
     return total
 
 
-def _across_warps(kernel: Kernel, op: Op, totals: list[Part], result: Layout) -> list[Part]:
+def _across_warps(kernel: Kernel, op: Op, region: Region, totals: list[Part], result: Layout) -> list[Part]:
     """Every warp's totals to scratch; every thread combines those that it needs.
 
     Of many warps each lane takes one total, and the lanes of a warp combine them, in the same order: where these lanes
@@ -119,11 +123,12 @@ def _across_warps(kernel: Kernel, op: Op, totals: list[Part], result: Layout) ->
         return totals
     exchange = Exchange(kernel, op, result, bits, any(not isinstance(t.flag, bool) for t in totals))
     exchange.write(totals)
-    if 1 << len(bits) >= _MANY_WARPS and not any(result.bases(LANE)[:len(bits)]):
+    many = _MANY_MERGES if instruction_of(region) is None else _MANY_WARPS
+    if 1 << len(bits) >= many and not any(result.bases(LANE)[:len(bits)]):
         lane = kernel.code.op("and", kernel.code.tid, constant(I32, (1 << len(bits)) - 1))
-        return [_across_lanes(kernel, op.regions[0], exchange.read(lane, r), range(len(bits)))
+        return [_across_lanes(kernel, region, exchange.read(lane, r), range(len(bits)))
                 for r in range(len(totals))]
-    return [merge_all(kernel, op.regions[0], exchange.read_all(r)) for r in range(len(totals))]
+    return [merge_all(kernel, region, exchange.read_all(r)) for r in range(len(totals))]
 
 
 class Exchange:

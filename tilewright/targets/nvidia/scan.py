@@ -20,6 +20,7 @@ from tilewright.targets.llvm.identities import identity_constant
 from tilewright.targets.nvidia.lane_scan import LaneScan
 from tilewright.targets.nvidia.partial import NOTHING, Part, choose, is_idempotent, merge
 from tilewright.targets.nvidia.passes.special import owners_of
+from tilewright.targets.nvidia.picks import Region
 from tilewright.targets.nvidia.reduce import part_of
 from tilewright.targets.nvidia.scan_totals import Along, Totals
 from tilewright.targets.nvidia.state import Kernel
@@ -34,9 +35,10 @@ def scan(kernel: Kernel, op: Op) -> None:
 
 class _Scan:
     def __init__(self, kernel: Kernel, op: Op) -> None:
-        self._kernel, self._op, self._region = kernel, op, op.regions[0]
+        self._kernel, self._op = kernel, op
         self._layout, axis = layout_of(op.operands[0]), op.attrs["axis"]
         self._reverse = bool(op.attrs["reverse"])
+        self._region = Region(kernel, op, ordered=True, reverse=self._reverse)
         owners = owners_of(self._layout, axis)
         assert owners is not None
         names = [name for name, _ in owners]
@@ -126,8 +128,8 @@ class _Scan:
     def _before(self, totals: Mapping[int, Part]) -> dict[int, Part]:
         """What comes before a warp in each round."""
         if self._warp_bits:
-            along = Along(self._op, self._layout, self._warp_bits, self._beside, self._rounds, self._lanes,
-                          self._neutral)
+            along = Along(self._op, self._region, self._layout, self._warp_bits, self._beside, self._rounds,
+                          self._lanes, self._neutral)
             return Totals(self._kernel, along, totals).before()
         before: dict[int, Part] = {}
         for r in self._beside:

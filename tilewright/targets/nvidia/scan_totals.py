@@ -33,6 +33,7 @@ from tilewright.targets.nvidia.partial import (
     only_where,
     shuffled,
 )
+from tilewright.targets.nvidia.picks import Region
 from tilewright.targets.nvidia.scratch import scan_may_lack_elements
 from tilewright.targets.nvidia.state import Kernel
 
@@ -45,6 +46,7 @@ class Along:
     in their order; the warps' bits; its lanes, if some lie along the axis; the number that changes nothing."""
 
     op: Op
+    region: Region
     layout: Layout
     warp_bits: Sequence[int]
     beside: Sequence[int]
@@ -58,7 +60,7 @@ class Totals:
 
     def __init__(self, kernel: Kernel, along: Along, totals: Mapping[int, Part]) -> None:
         self._kernel, self._along, self._totals = kernel, along, totals
-        self._region, self._reverse = along.op.regions[0], bool(along.op.attrs["reverse"])
+        self._region, self._reverse = along.region, bool(along.op.attrs["reverse"])
         self._warps = 1 << len(along.warp_bits)
         self._entries = self._warps * len(along.rounds)
         self._beside = views.sliced(along.layout, along.op.attrs["axis"])
