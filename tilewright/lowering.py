@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tilewright.analysis.element_functions import check_element_functions
 from tilewright.analysis.written import Written, written_params
 from tilewright.collecting import COLLECTOR_RESTS
 from tilewright.diagnostics import CompilationError, location_record
@@ -62,6 +63,7 @@ def lower(fn: SourceFunction, signature: Signature, options: Options, *, check: 
             if check:
                 verify(module)
             module = INLINE.run(module)
+            check_element_functions(module)
             return Lowered(fn, module, options, written_params(module), tuple(warned))
 
 

@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.corpus.gems_on_cpu import import_flag_gems, missing
+from tests.corpus.gems import import_flag_gems, missing
 
 if missing():
     pytest.skip(f"not installed: {', '.join(missing())}; `make corpus` installs them", allow_module_level=True)

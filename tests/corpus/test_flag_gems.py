@@ -1,6 +1,7 @@
-"""flag-gems as foreign code: its operators, on Tilewright and the CPU, against torch's own.
+"""flag-gems as foreign code: its operators, on Tilewright, against torch's own.
 
-Run by `make corpus`, which installs the package; not a part of `make test`.
+Run by `make corpus`, which installs the package, on the CPU, and where it is installed by
+`python -m tests.gpu tests/corpus/test_flag_gems.py` on a GPU; not a part of `make test`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.corpus.gems_on_cpu import import_flag_gems, missing
+from tests.corpus.gems import import_flag_gems, missing
 
 if missing():
     pytest.skip(f"not installed: {', '.join(missing())}; `make corpus` installs them", allow_module_level=True)
@@ -19,15 +20,18 @@ if missing():
 import torch
 
 from tests.corpus.operators import OPERATORS, Operator
+from tests.gpu import ON_GPU
 from tilewright.diagnostics import OutOfBoundsError
 from tilewright.runtime import knobs
 
-TOLERANCE = {torch.float32: 1e-4, torch.float16: 4e-3, torch.bfloat16: 3e-2, torch.float64: 1e-4}
+DEVICE = "cuda" if ON_GPU else "cpu"
+# Products of float32 go through tensor cores on a GPU.
+TOLERANCE = {torch.float32: 1e-3 if ON_GPU else 1e-4, torch.float16: 4e-3, torch.bfloat16: 3e-2, torch.float64: 1e-4}
 
 
 @pytest.fixture(scope="module")
 def gems() -> ModuleType:
-    return import_flag_gems()
+    return import_flag_gems(ON_GPU)
 
 
 def draw(*shape: int, dtype: torch.dtype = torch.float32, low: float | None = None, high: float = 2.0) -> torch.Tensor:
@@ -50,19 +54,21 @@ def leaves(value: Any) -> Sequence[Any]:
 def check(gems: ModuleType, operator: Operator) -> None:
     """AssertionError unless the operator gives what torch gives."""
     torch.manual_seed(1)
-    for arguments in operator.arguments:
-        args = list(arguments(draw))
-        want = leaves(operator.part(operator.reference(*copied(args), **operator.keywords)))
-        got = leaves(operator.part(getattr(gems, operator.name)(*copied(args), **operator.keywords)))
-        assert len(got) >= len(want)
-        for mine, torchs in zip(got, want):
-            tolerance = operator.tolerance * TOLERANCE.get(getattr(torchs, "dtype", None), 0)
-            torch.testing.assert_close(mine, torchs, rtol=tolerance, atol=tolerance, equal_nan=True)
+    with torch.device(DEVICE):
+        for arguments in operator.arguments:
+            args = list(arguments(draw))
+            want = leaves(operator.part(operator.reference(*copied(args), **operator.keywords)))
+            got = leaves(operator.part(getattr(gems, operator.name)(*copied(args), **operator.keywords)))
+            assert len(got) >= len(want)
+            for mine, torchs in zip(got, want):
+                tolerance = operator.tolerance * TOLERANCE.get(getattr(torchs, "dtype", None), 0)
+                torch.testing.assert_close(mine, torchs, rtol=tolerance, atol=tolerance, equal_nan=True,
+                                           check_device=False)
 
 
 @pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.name)
 def test_operator_is_torchs(gems: ModuleType, operator: Operator) -> None:
-    if operator.wrong:
+    if operator.wrong and not (ON_GPU and operator.is_right_on_gpus):
         with pytest.raises((AssertionError, AttributeError, OutOfBoundsError)):
             check(gems, operator)
         pytest.xfail(operator.wrong)

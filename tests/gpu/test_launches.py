@@ -9,6 +9,8 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
+from tilewright.diagnostics import KernelAssertionError
+from tilewright.runtime.jit import JITFunction
 from tilewright.targets.nvidia.driver.launch_record import Record
 
 torch = pytest.importorskip("torch")
@@ -44,6 +46,72 @@ def test_a_launch_is_on_the_current_stream(warm: int) -> None:
     assert not side.query(), "the stream was not busy: nothing was tested"
     side.synchronize()
     assert (out == 6).all()
+
+
+class Typed:
+    """An address and a dtype, and nothing that says on which device it is."""
+
+    def __init__(self, tensor) -> None:
+        self.tensor, self.dtype = tensor, tensor.dtype
+
+    def data_ptr(self) -> int:
+        return self.tensor.data_ptr()
+
+
+def test_what_does_not_say_where_it_is_is_on_the_gpu() -> None:
+    for _ in range(6):
+        x, out = pair()
+        double[(5,)](Typed(x), Typed(out), x.numel(), BLOCK=256)
+        assert (out == 2 * x).all()
+        double[(5,)](x, Typed(out.fill_(0)), x.numel(), BLOCK=256)
+        assert (out == 2 * x).all()
+
+
+@tw.jit(debug=True)
+def checked_double(x, out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + at, mask=at < n)
+    tl.device_assert(value < 5000, "large")
+    tl.store(out + at, value * 2, mask=at < n)
+
+
+def test_kernels_with_assertions_are_native(monkeypatch: pytest.MonkeyPatch) -> None:
+    by_python, launch_call = [], JITFunction.launch_call
+    monkeypatch.setattr(JITFunction, "launch_call",
+                        lambda self, *args: [by_python.append(args), launch_call(self, *args)][1])
+    for count in range(6):
+        x, out = pair()
+        checked_double[(5,)](x + count, out, x.numel(), BLOCK=256)
+        assert (out == 2 * (x + count)).all() and len(by_python) == min(count + 1, 3)
+    for program in (0, 3):
+        x[256 * program + 7] = 6000
+        checked_double[(5,)](x, out, x.numel(), BLOCK=256)
+        while not torch.cuda.current_stream().query():      # which raises nothing, as synchronize would
+            pass
+        x[256 * program + 7] = 0
+        with pytest.raises(KernelAssertionError, match=rf"program \({program}, 0, 0\): large"):
+            checked_double[(5,)](x, out, x.numel(), BLOCK=256)
+        checked_double[(5,)](x, out, x.numel(), BLOCK=256)
+        assert (out == 2 * x).all()
+    assert len(by_python) == 3
+
+
+def test_an_empty_grid_is_no_launch() -> None:
+    x, out = pair()
+    for _ in range(6):
+        double[(0,)](x, out, x.numel(), BLOCK=256)
+        double[(3, 0)](x, out, x.numel(), BLOCK=256)
+    assert not out.any()
+
+
+def test_compiled_kernels_are_launched_again() -> None:
+    x, out = pair()
+    kernel = double[(5,)](x, out, x.numel(), 256)
+    for _ in range(6):
+        kernel[(5, 1, 1)](x, out.fill_(0), x.numel(), 256)
+        assert (out == 2 * x).all()
+    with pytest.raises(ValueError, match="the tensors are on cpu"):
+        kernel[(5, 1, 1)](*pair("cpu"), x.numel(), 256)
 
 
 def test_a_launch_does_not_wait() -> None:

@@ -7,6 +7,7 @@ import tilewright as triton
 from tests.departures import differs
 from tests.lang.recorder import call, trace
 from tilewright import language as tl
+from tilewright.diagnostics import CompilationError
 from tilewright.testing import engines
 
 
@@ -59,3 +60,43 @@ def test_assembly_on_a_gpu():
 def test_assembly_that_is_refused(use, message):
     with pytest.raises((TypeError, ValueError), match=message):
         trace(use, "int32[4]")
+
+
+@triton.jit
+def counts(x, count):
+    tl.atomic_add(count, 1)
+    return x
+
+
+@triton.jit
+def stores(a, b):
+    if a > b:
+        tl.store(tl.cast(a, tl.int64).to(tl.pointer_type(tl.int32)), 1)
+    return a
+
+
+@triton.jit
+def mapped(out, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out + i, tl.map_elementwise(counts, i, out + i))
+
+
+@triton.jit
+def reduced(out, BLOCK: tl.constexpr):
+    tl.store(out, tl.reduce(tl.arange(0, BLOCK), 0, stores))
+
+
+@triton.jit
+def scanned(out, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out + i, tl.associative_scan(i, 0, stores))
+
+
+@pytest.mark.parametrize("engine", ["cpu", "batched", "ptx"])
+@pytest.mark.parametrize("kernel, what, line", [
+    (mapped, "tl.map_elementwise", "tl.atomic_add("), (reduced, "a reduction", "tl.store(tl.cast(a"),
+    (scanned, "a scan", "tl.store(tl.cast(a")])
+def test_functions_of_elements_do_not_write(engine, kernel, what, line):
+    with pytest.raises(CompilationError, match=f"which {what} applies, may not write memory") as caught:
+        engines.launch(engine, kernel, (1,), np.zeros(8, np.int32), BLOCK=8)
+    assert line in str(caught.value)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.departures import differs
-from tilewright.runtime.arguments import HIGHEST, MockTensor, Readers, extent
+from tilewright.runtime.arguments import ANYWHERE, HIGHEST, MockTensor, Readers, extent
 
 
 def read(value):
@@ -159,6 +159,7 @@ def test_data_ptr_without_shape_may_reach_everything():
 
     pointer = read(Foreign())
     assert (pointer.element, pointer.address, pointer.low, pointer.high) == ("fp16", 4096, 0, HIGHEST)
+    assert pointer.device == ANYWHERE
 
 
 def test_mock_overlaps_nothing():

@@ -32,9 +32,14 @@ def test_not_a_grid(grid):
         normalise("k", grid, None)
 
 
+@pytest.mark.parametrize("grid", [(2, 3, 4, 1), [2, 3, 4, 1, 1], (2, 3, 4, np.int64(1))])
+def test_more_sizes_of_one_are_no_more_programs(grid):
+    assert normalise("k", grid, None) == (2, 3, 4)
+
+
 @differs("A grid has at most three dimensions", topic="Launching and tuning",
          peer="Further ones are ignored.",
-         ours="They are an error.")
+         ours="They are an error, but where they are 1.")
 @pytest.mark.parametrize("grid, error, words", [
     ((1, 2, 3, 4), ValueError, "1 to 3 sizes, not 4"), ((), ValueError, "1 to 3 sizes, not 0"),
     ((-1,), ValueError, ">= 0, not -1"), ((2.0,), TypeError, "whole numbers, not 2.0 of type float"),

@@ -3,7 +3,7 @@
 import pytest
 
 from tilewright.analysis.written import Written
-from tilewright.runtime.arguments import Pointer
+from tilewright.runtime.arguments import ANYWHERE, Pointer
 from tilewright.runtime.driver import driver
 from tilewright.runtime.launch import WIDE_ELEMENTS, check_on_host, check_writable, device_of, facts_of
 
@@ -52,8 +52,8 @@ def test_read_only():
 def test_devices():
     assert device_of("k", ["a", "b"], [(0, at(0, 8)), (1, at(8, 16))]) == "cpu" == device_of("k", [], [])
     assert device_of("k", ["a", "b"], [(1, at(0, 8, device="cuda:1"))]) == "cuda:1"
-    assert device_of("k", ["a", "b"], [(0, at(0, 0, device="mock")), (1, at(0, 8, device="cuda:1"))]) == "cuda:1"
-    assert device_of("k", ["a"], [(0, at(0, 0, device="mock"))]) == driver.device_name()
+    assert device_of("k", ["a", "b"], [(0, at(0, 0, device=ANYWHERE)), (1, at(0, 8, device="cuda:1"))]) == "cuda:1"
+    assert device_of("k", ["a"], [(0, at(0, 0, device=ANYWHERE))]) == driver.device_name()
     with pytest.raises(ValueError, match="'a' is on cpu, 'b' is on cuda:1"):
         device_of("k", ["a", "b"], [(0, at(0, 8)), (1, at(0, 8, device="cuda:1"))])
     with pytest.raises(ValueError, match="'b' is on mps:0, and kernels run on CPUs and on NVIDIA GPUs"):

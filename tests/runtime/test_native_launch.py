@@ -38,6 +38,14 @@ def fresh(fn):
     return triton.jit(fn)
 
 
+def fresh_from(source):
+    """A kernel of this text, in which `tl` is known."""
+    namespace = {"tl": tl}
+    source = textwrap.dedent(source)
+    exec(source, namespace)
+    return triton.jit(namespace["kernel"], source=source.lstrip())
+
+
 def affine_source(x, o, a, n, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(o + i, tl.load(x + i, mask=i < n) * a + OFFSET, mask=i < n)
@@ -74,6 +82,153 @@ def test_the_fourth_launch_is_native(affine, slow, make):
         assert kernel.name == "affine_source" and o.tolist() == [5, 7, 9]
         assert len(slow) == min(launch + 1, 3)
     assert len(slow) == 3       # one to compile, one to learn the names, one to learn the key
+
+
+class Typed:
+    """An address and a dtype: what triton takes for a tensor."""
+
+    def __init__(self, tensor, dtype=None):
+        self.tensor, self.dtype = tensor, tensor.dtype if dtype is None else dtype
+
+    def data_ptr(self):
+        return self.tensor.data_ptr()
+
+
+class Strided(Typed):
+    """The same that says where it is, and what it reaches."""
+
+    def __init__(self, tensor, dtype=None):
+        super().__init__(tensor, dtype)
+        self.shape, self.device = tensor.shape, tensor.device
+
+    def stride(self):
+        return self.tensor.stride()
+
+
+class Subclass(torch.Tensor):
+    pass
+
+
+LIKE_TENSORS = {"typed": Typed, "strided": Strided, "subclass": lambda t: t.as_subclass(Subclass),
+                "parameter": lambda t: type("Mine", (torch.nn.Parameter,), {})(t, requires_grad=False)}
+
+
+@pytest.mark.parametrize("make", LIKE_TENSORS.values(), ids=LIKE_TENSORS)
+def test_what_is_like_a_tensor_is_read_natively(affine, slow, make):
+    for launch in range(6):
+        x, o = torch.tensor([1.0, 2.0, 3.0]), torch.zeros(3)
+        affine[(2,)](make(x), make(o), 2, 3, BLOCK=2)
+        assert o.tolist() == [5, 7, 9]
+        assert len(slow) == min(launch + 1, 3) or make is LIKE_TENSORS["parameter"]     # each of a new class
+    affine[(2,)](x, make(o), 2, 3, BLOCK=2)
+    assert o.tolist() == [5, 7, 9]
+
+
+FIXED = [      # annotation, values that fit with what is stored of them, values that do not
+    ("int", [0, 1, 16, -5, 2**31 - 1, -2**31, True], [2**31, -2**31 - 1, 2.0, 2**70]),
+    ("tl.int64", [0, 1, 32, -2**63, 2**63 - 1, False], [2**63, 1.0]),
+    ("tl.uint8", [0, 1, 16, 255, True], [256, -1]), ("tl.int8", [-128, 127, 16], [128, -129]),
+    ("tl.uint64", [0, 1, 2**63 - 1], [-1, 2**64]), ("tl.int1", [0, 1, True, False], [2, -1]), ("bool", [True, 0], [2]),
+    ("float", [0.5, 1.0, 3, -7.25, 16], ["a"]), ("tl.float64", [0.1, 1.0, 7, 2**60], ["a"]),
+]
+
+
+@pytest.mark.parametrize("annotation, good, bad", FIXED, ids=[case[0] for case in FIXED])
+def test_numbers_whose_type_is_fixed(slow, annotation, good, bad):
+    kernel = fresh_from(f"""
+        def kernel(o, n: {annotation}):
+            tl.store(o, n.to(tl.float64))
+    """)
+    o = torch.zeros(1, dtype=torch.float64)
+    for _ in range(5):
+        for value in good:
+            kernel[(1,)](o.fill_(-1), value)
+            assert o.item() == float(value)
+    assert len(slow) <= 4       # two to learn how it is called, one for multiples of 16, one for others
+    for value in bad:
+        with pytest.raises((TypeError, OverflowError), match="parameter 'n'"):
+            kernel[(1,)](o, value)
+        kernel[(1,)](o, good[0])
+    with pytest.raises(TypeError, match="takes a number"):
+        kernel[(1,)](o, o)
+    kernel[(1,)](o, good[0])
+    assert o.item() == float(good[0])
+
+
+def test_numbers_whose_half_precision_is_fixed_and_others_of_python_are_read_in_python():
+    kernel = fresh_from("""
+        def kernel(o, n: tl.float16, k: int):
+            tl.store(o, n.to(tl.float32) + k)
+    """)
+    o = torch.zeros(1)
+    for value in (0.5, 2, np.float32(0.1), 0.1, 0.1):
+        kernel[(1,)](o, value, np.int64(3))
+        assert o.item() == float(np.float16(value)) + 3
+
+
+def test_pointers_whose_elements_are_fixed(slow):
+    kernel = fresh_from("""
+        def kernel(x: "*u32", o: tl.pointer_type(tl.float32)):
+            tl.store(o, tl.load(x).to(tl.float32))
+    """)
+    for launch in range(6):
+        o = torch.zeros(1)
+        kernel[(1,)](torch.tensor([-1], dtype=torch.int32), o)
+        assert o.item() == 2**32
+        assert len(slow) == min(launch + 1, 3)
+    kernel[(1,)](torch.tensor([7], dtype=torch.uint32), o)
+    assert o.item() == 7
+    for wrong in (3, 1.5, True):
+        with pytest.raises(TypeError, match="parameter 'x': annotated as the pointer"):
+            kernel[(1,)](wrong, o)
+
+
+def test_elements_that_are_like_others_by_their_bits_are_told_apart(slow):
+    @fresh
+    def widened(x, o):
+        tl.store(o, tl.load(x).to(tl.float32))
+
+    bits, o = torch.tensor([0x3C00], dtype=torch.int16), torch.zeros(1)
+    for _ in range(4):
+        for dtype, value in ((torch.float16, 1.0), (torch.int16, 15360.0), (torch.bfloat16, 0.0078125)):
+            widened[(1,)](Typed(bits, dtype), o)
+            assert o.item() == value
+        widened[(1,)](bits, o)
+        assert o.item() == 15360
+    assert len(slow) == 6       # a launch and the next, then one of each kind
+
+
+def test_what_tells_of_itself_may_fail(affine):
+    x, o = torch.tensor([1.0, 2.0, 3.0]), torch.zeros(3)
+    told = Typed(x)
+    warm(affine, told, o, 2, 3, BLOCK=2)
+    told.dtype = torch.complex64
+    with pytest.raises(TypeError, match="parameter 'x': elements of dtype torch.complex64"):
+        affine[(2,)](told, o, 2, 3, BLOCK=2)
+    told.dtype = torch.float32
+    for error in (KeyboardInterrupt, ZeroDivisionError, TimeoutError):
+        def fails(error=error):
+            raise error
+
+        told.data_ptr = fails
+        with pytest.raises(error):
+            affine[(2,)](told, o, 2, 3, BLOCK=2)
+    del told.data_ptr
+    affine[(2,)](told, o, 2, 3, BLOCK=2)
+    assert o.tolist() == [5, 7, 9]
+
+
+def test_a_subclass_that_tells_of_its_data_itself_is_asked(affine, slow):
+    class Other(torch.Tensor):
+        def data_ptr(self):
+            return o.data_ptr()
+
+    x, o = torch.tensor([1.0, 2.0, 3.0]), torch.ones(3)
+    for _ in range(6):
+        o.fill_(1)
+        affine[(2,)](x.as_subclass(Other), o, 2, 3, BLOCK=2)
+        assert o.tolist() == [5, 5, 5]
+    assert len(slow) == 6
 
 
 def warm(kernel, *args, grid=(1,), **kwargs):
@@ -296,7 +451,7 @@ def test_grids(affine, grid):
 
 
 @pytest.mark.parametrize(("grid", "error", "text"), [
-    (2, TypeError, "a grid is a tuple"), ((), ValueError, "1 to 3 sizes"), ((1, 1, 1, 1), ValueError, "1 to 3 sizes"),
+    (2, TypeError, "a grid is a tuple"), ((), ValueError, "1 to 3 sizes"), ((1, 1, 1, 2), ValueError, "1 to 3 sizes"),
     ((-1,), ValueError, "sizes are >= 0"), ((2**31,), ValueError, "at most"), ((1.5,), TypeError, "whole numbers"),
     (lambda meta: 1 // 0, ZeroDivisionError, "zero"), (lambda meta: meta["m"], KeyError, "m"),
     (lambda meta: None, TypeError, "the grid function returned None")])
@@ -332,7 +487,7 @@ def test_a_grid_function_is_called_once_a_launch(affine, slow, returned, reads):
 
 
 @pytest.mark.parametrize(("returned", "error", "text"), [
-    ([], ValueError, "1 to 3 sizes, not 0"), ([1, 1, 1, 1], ValueError, "1 to 3 sizes, not 4"),
+    ([], ValueError, "1 to 3 sizes, not 0"), ([1, 1, 1, 2], ValueError, "1 to 3 sizes, not 4"),
     ([-1], ValueError, "sizes are >= 0"), ([2**31], ValueError, "at most"), ([2.0], TypeError, "whole numbers"),
     (2, TypeError, "the grid function returned 2"), (len, TypeError, "the grid function returned <built-in"),
     ("ab", TypeError, "the grid function returned 'ab'")], ids=repr)
@@ -439,7 +594,7 @@ def test_much_work_wakes_helpers_as_soon_as_the_next_grid_is_named():
         kernel[(64,)](o, 1)
     for _ in range(3):
         kernel[(64,)](o, 1)
-    state = kernel._native._state
+    state = kernel._natives[()]._state
     for rounds, wanted in ((20_000, True), (1, False), (20_000, True)):
         deadline = time.monotonic() + 30
         while bool(state[Launcher.HELPERS // 8]) != wanted:
@@ -632,7 +787,7 @@ def test_what_is_chained_is_alive(affine, monkeypatch, again):
     """Other threads launch at any time, also while a specialisation goes."""
     x, o = np.ones(4, np.float32), np.zeros(4, np.float32)
     warm(affine, x, o, 2, 4, BLOCK=4)
-    native = affine._native
+    native = affine._natives[()]
     learned, = native._specs.values()
     gone = []
     weakref.finalize(learned, lambda at: gone.append(at in chained(native)), ctypes.addressof(learned.record))

@@ -83,6 +83,13 @@ class Alias:
         bases = self.bases(value)
         return next(iter(bases)) if bases is not None and len(bases) == 1 else None
 
+    def reads_only(self, op: Op, written: Bases) -> bool:
+        """Whether nothing changes what `op` reads in a kernel that writes through the parameters `written` alone."""
+        if not self._disjoint or written is None:
+            return False
+        bases = self.bases(op.operands[0])
+        return bases is not None and bases.isdisjoint(written)
+
     def note_same(self, new: Value, known: Value) -> None:
         """Remember that the pointer `new`, which was not there before, points where `known` does."""
         self._bases.set_fact(new, self._bases.fact(known))

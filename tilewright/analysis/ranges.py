@@ -64,14 +64,19 @@ def _truncated(x: int, y: int) -> int:
     return q if (x < 0) == (y < 0) else -q
 
 
-def _div_s(a: Interval, b: Interval) -> Interval | None:
-    """Division by zero gives any value; division of INT_MIN by -1 leaves the type and is caught there."""
-    return None if 0 in b else _corners(_truncated, a, b)
+def _div_s(a: Interval, b: Interval) -> Interval:
+    """x / 0 is 0, as the row says; division of INT_MIN by -1 leaves the type and is caught there."""
+    if 0 not in b:
+        return _corners(_truncated, a, b)
+    by = [k for k in (b.low, -1, 1, b.high) if k and k in b]
+    values = [0, *(_truncated(x, k) for x in a for k in by)]
+    return Interval(min(values), max(values))
 
 
-def _rem_s(a: Interval, b: Interval) -> Interval | None:
+def _rem_s(a: Interval, b: Interval) -> Interval:
+    """x % 0 is x."""
     if 0 in b:
-        return None
+        return Interval(min(a.low, 0), max(a.high, 0))
     most = max(abs(b.low), abs(b.high)) - 1
     return Interval(max(a.low, -most) if a.low < 0 else 0, min(a.high, most) if a.high > 0 else 0)
 

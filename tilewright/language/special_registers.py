@@ -59,14 +59,14 @@ def num_threads(*, _builder: Builder) -> Any:
 @builtin
 def gdc_wait(*, _builder: Builder) -> None:
     """Wait until the launches before this one, on which it depends (`launch_pdl=True`), have ended and their memory
-    is seen; else nothing.  On NVIDIA GPUs of capability 9 and up; on the CPU all launches before have ended."""
+    is seen; else nothing.  On NVIDIA GPUs before capability 9, and on the CPU, all launches before have ended."""
     _instruction(_builder, "gdc_wait", "griddepcontrol.wait; mov.u32 $0, 0;", "=r", int32, pure=False,
                  nothing_elsewhere=True)
 
 
 @builtin
 def gdc_launch_dependents(*, _builder: Builder) -> None:
-    """Let launches that depend on this one (`launch_pdl=True`) start.  On NVIDIA GPUs of capability 9 and up; on the
-    CPU they start when this one has ended."""
+    """Let launches that depend on this one (`launch_pdl=True`) start.  On NVIDIA GPUs before capability 9, and on
+    the CPU, they start when this one has ended."""
     _instruction(_builder, "gdc_launch_dependents", "griddepcontrol.launch_dependents; mov.u32 $0, 0;", "=r", int32,
                  pure=False, nothing_elsewhere=True)

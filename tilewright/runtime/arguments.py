@@ -21,7 +21,7 @@ from tilewright.language.types import dtype as language_dtype
 from tilewright.runtime import dlpack
 
 CPU = "cpu"
-MOCK = "mock"           # the device of tensors without data: any
+ANYWHERE = "anywhere"   # the device of what does not say where it is: that of the other tensors, else the driver's
 HIGHEST = 2**63 - 1     # the end of memory, where an object does not tell its extent
 LOWEST = 2**16          # what lies lower is nobody's memory; targets.cpu.host.launcher_tensors says the same
 
@@ -203,16 +203,25 @@ def read_dlpack(thing: Any) -> Pointer:
     return Pointer(element, found.address, low, high, found.writable, device, found)
 
 
-def read_data_ptr(thing: Any) -> Pointer:
-    """An object with `data_ptr()` and `dtype` only; where it does not tell its extent, it may reach everything."""
-    element, size = element_of_dtype(thing.dtype)
-    address = int(thing.data_ptr())
-    device = str(getattr(thing, "device", CPU))
-    device = CPU if device.partition(":")[0] == CPU else device
-    if hasattr(thing, "shape") and callable(getattr(thing, "stride", None)):
-        low, high = extent(address, thing.shape, [s * size for s in thing.stride()], size)
-        return Pointer(element, address, low, high, True, device)
-    return Pointer(element, address, 0, HIGHEST, True, device)
+def data_ptr_reader() -> Reader:
+    """The reader of objects with `data_ptr()` and `dtype` only: what does not tell its extent may reach everything, and
+    what does not tell its device is where the others are."""
+    elements: dict[Any, tuple[str, int]] = {}
+
+    def read(thing: Any) -> Pointer:
+        known = elements.get(thing.dtype)
+        if known is None:
+            known = elements[thing.dtype] = element_of_dtype(thing.dtype)
+        element, size = known
+        address = int(thing.data_ptr())
+        device = str(getattr(thing, "device", ANYWHERE))
+        device = CPU if device.partition(":")[0] == CPU else device
+        if hasattr(thing, "shape") and callable(getattr(thing, "stride", None)):
+            low, high = extent(address, thing.shape, [s * size for s in thing.stride()], size)
+            return Pointer(element, address, low, high, True, device)
+        return Pointer(element, address, 0, HIGHEST, True, device)
+
+    return read
 
 
 class MockTensor:
@@ -249,7 +258,7 @@ class MockTensor:
 
 
 def read_mock(mock: Any) -> Pointer:
-    return Pointer(element_of_dtype(mock.dtype)[0], 0, 0, 0, True, MOCK)
+    return Pointer(element_of_dtype(mock.dtype)[0], 0, 0, 0, True, ANYWHERE)
 
 
 class Readers:
@@ -258,6 +267,7 @@ class Readers:
     def __init__(self) -> None:
         self._numpy = numpy_reader()
         self._torch = torch_reader()
+        self._told = data_ptr_reader()
         self.known: dict[type, Reader | None] = {np.ndarray: self._numpy, MockTensor: read_mock}
 
     def find(self, cls: type, value: Any) -> Reader | None:
@@ -267,6 +277,10 @@ class Readers:
         except KeyError:
             reader = self.known[cls] = self._choose(value)
             return reader
+
+    def told(self, value: Any) -> Reader | None:
+        """The reader if it is one that calls the object's own methods; None for what others read, or is no tensor."""
+        return self._told if self.find(type(value), value) is self._told else None
 
     def _choose(self, value: Any) -> Reader | None:
         torch = imported("torch")
@@ -280,7 +294,7 @@ class Readers:
         if isinstance(value, type | np.generic):
             return None
         if callable(getattr(value, "data_ptr", None)) and hasattr(value, "dtype"):
-            return read_data_ptr
+            return self._told
         if hasattr(value, "__cuda_array_interface__"):
             return read_cuda_array
         if hasattr(value, "__array_interface__"):

@@ -1,7 +1,7 @@
 """The grid of a launch: from what stands in `kernel[...]` to three sizes.
 
 A grid is a tuple or list of one to three whole numbers, or a function of the bound arguments (a dict, compile-time
-ones included) that returns one.  A size of zero is no error: nothing runs.  More than three sizes are an error here;
+ones included) that returns one.  A size of zero is no error: nothing runs.  Sizes behind the third have to be 1:
 triton ignores them, and the programs that the user meant would silently not run.
 Tests: tests/runtime/test_grid.py.
 """
@@ -33,10 +33,12 @@ def normalise(kernel: str, grid: Any, bound: Mapping[str, Any] | None, is_answer
         grid = tuple(grid)
     if not grid:
         raise ValueError(f"{kernel}: a grid has 1 to 3 sizes, not 0; write (1,) for one program")
-    if len(grid) > 3:
-        raise ValueError(f"{kernel}: a grid has 1 to 3 sizes, not {len(grid)}: {grid!r}; "
-                         "fold the rest into one of them and split it with // and % in the kernel")
     sizes = [size if type(size) is int else _whole(kernel, size, grid) for size in grid]
+    if len(sizes) > 3:
+        if any(size != 1 for size in sizes[3:]):
+            raise ValueError(f"{kernel}: a grid has 1 to 3 sizes, not {len(grid)}: {grid!r}; "
+                             "fold the rest into one of them and split it with // and % in the kernel")
+        del sizes[3:]
     for size in sizes:
         if size < 0:
             raise ValueError(f"{kernel}: a grid's sizes are >= 0, not {size} in {grid!r}")

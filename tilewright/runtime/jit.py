@@ -29,10 +29,10 @@ from tilewright.runtime.grid import ANSWERED, Grid, normalise
 from tilewright.runtime.hooks import HOOKS, LazyDict
 from tilewright.runtime.interface import MODULES, KernelInterface, graph_test
 from tilewright.runtime.interpreted import InterpretedKernel
-from tilewright.runtime.launch import CompiledKernel, check_writable, device_of, is_wide
+from tilewright.runtime.launch import CUDA, CompiledKernel, check_writable, device_of, is_wide
 from tilewright.runtime.launch_options import is_checked
-from tilewright.runtime.specialize import Atom, Rule, Split
-from tilewright.runtime.spread_launch import Call, Way, spread, spread_atoms, spread_rules
+from tilewright.runtime.specialize import Split
+from tilewright.runtime.spread_launch import MOST_WAYS, Call, Spreader, Way, spread_atoms, spread_rules
 
 if TYPE_CHECKING:
     from tilewright.interpret.eager_run import EagerProgram
@@ -67,8 +67,7 @@ class JITFunction(CompilingFunction, KernelInterface):
         self._entries: dict[Any, Entry] = {}
         self._checked: dict[Any, CheckedKernel] = {}
         self._lock = ForkSafeLock()
-        self._native: NativeLauncher | None = None
-        self._spread: dict[Way, NativeLauncher] = {}    # with tensor descriptors among the arguments
+        self._natives: dict[Way, NativeLauncher | None] = {}    # None: there is none for such arguments
         self._retired: list[NativeLauncher] = []    # what `kernel[grid]` gave before goes to them still
         self._is_used_again = False
         self._is_read = graph_test()        # asked at every launch; it seldom changes, since Dynamo guards it
@@ -136,12 +135,12 @@ class JITFunction(CompilingFunction, KernelInterface):
     def _launch(self, grid: Any, native_key: int, args: Sequence[Any],
                 kwargs: Mapping[str, Any]) -> CompiledKernel | None:
         values, given = self.bind(args, kwargs)
-        way, parts = spread(values)
+        way, parts = self._spreader.spread(values)
         call = Call(self, args, kwargs, values, given, way, parts)
-        native = self._spread.get(way) if way else None
-        if native is None:
-            return self.launch_call(call, grid, native_key)
-        if callable(grid):      # it is to see the descriptors
+        native = self._natives.get(way) if way else None
+        if native is None or native_key == ANSWERED:
+            return self.launch_call(call, grid, 0 if way and native_key > 0 else native_key)    # the key of whole ones
+        if callable(grid):      # it is to see the arguments as they are
             grid = normalise(self.__name__, grid, dict(zip(self.arg_names, values, strict=True)))
         launched: CompiledKernel | None = native.bind(call, grid)(*parts, **given)
         return launched
@@ -153,7 +152,7 @@ class JITFunction(CompilingFunction, KernelInterface):
         split = self.specializer.split(values)
         bound = dict(zip(self.arg_names, values, strict=True)) if callable(grid) else None
         sizes = normalise(self.__name__, grid, bound, is_answer=native_key == ANSWERED)
-        device = CPU if split.ordinary else device_of(self.__name__, self.slot_names(split), split.pointers)
+        device = self._device_of(split)
         for hook in self.pre_run_hooks:
             hook(*args, **kwargs)
         if is_checked(given, self.checks()):
@@ -172,16 +171,25 @@ class JITFunction(CompilingFunction, KernelInterface):
         kernel = self._compiled(values, given, split, device)
         if kernel is None:
             return None
-        if not split.ordinary:
+        if not (split.ordinary or all(p.writable for _, p in split.pointers)):
             check_writable(self.__name__, self.slot_names(split), split.pointers, kernel.written)
         if HOOKS.watches_launches:
             with HOOKS.launching(self._told_of_launch(kernel, sizes, values)):
                 kernel.launch(sizes, split.slots, split.pointers)
-            return kernel
-        kernel.launch(sizes, split.slots, split.pointers)
+        else:
+            kernel.launch(sizes, split.slots, split.pointers)
         if kernel.record and not self.pre_run_hooks and not knobs.overrides():
             self._learn(grid, native_key, call, split, kernel)
         return kernel
+
+    def _device_of(self, split: Split) -> str:
+        """`device_of` these arguments; the names of the slots, which an error has, take longer than all else here."""
+        if split.ordinary:
+            return CPU
+        devices = {p.device for _, p in split.pointers}
+        if len(devices) == 1 and next(iter(devices)).startswith((CPU, CUDA)):
+            return devices.pop()
+        return device_of(self.__name__, self.slot_names(split), split.pointers)
 
     def _told_of_launch(self, kernel: CompiledKernel, grid: Grid, values: Sequence[Any]) -> LazyDict:
         told = LazyDict({"name": kernel.name, "function": kernel, "stream": None})
@@ -192,63 +200,65 @@ class JITFunction(CompilingFunction, KernelInterface):
     def add_pre_run_hook(self, hook: Callable[..., Any]) -> None:
         """Call `hook` with the arguments of every launch of this kernel, before it."""
         self.pre_run_hooks.append(hook)
-        for native in filter(None, (self._native, *self._spread.values())):
+        for native in filter(None, self._natives.values()):
             HOOKS.forget(native)
             self._retired.append(native)
-        self._native, self._bind = None, _bind_in_python
-        self._spread.clear()
+        self._bind = _bind_in_python
+        self._natives.clear()
+
+    @computed
+    def _spreader(self) -> Spreader:
+        return Spreader(self.params, self.specializer)
 
     def _learn(self, grid: Any, native_key: int, call: Call, split: Split, kernel: CompiledKernel) -> None:
         """After a launch: let native code do the next one like it."""
         with self._lock:
-            native = self._spread.get(call.way) if call.way else self._native
+            native = self._natives.get(call.way)
+            is_known = native is not None
             if native is None:
-                if self._is_used_again:     # a single launch is not worth it
+                if self._is_used_again and call.way not in self._natives:   # a single launch is not worth it
                     native = self._native_launcher(call.way)
                 self._is_used_again = True
             if native is None:
                 return
             native.learn_grid(grid)
-            values, rules, atoms, positional, names = self._native_terms(call, split)
-            native.learn_kinds(values)
+            native.learn_kinds(call.parts)
+            way = call.way
+            positional, names = (call.parts, call.given) if way else (call.args, call.kwargs)
             if native_key <= 0:
-                native.learn_shape(positional, names)
+                native.learn_shape(len(positional), tuple(names))
+                if is_known:        # and nevertheless it was Python's launch
+                    native.prepare(kernel)
                 return
             entry = self._entries[self._key(split, call.given, kernel.device)]
-            constants = [v for v, rule in zip(values, rules, strict=True) if rule.is_constexpr]
-            native.learn(native_key, positional, names, [*constants, *call.given.values()], entry, atoms, kernel.facts,
-                         kernel)
-
-    def _native_terms(self, call: Call, split: Split) -> tuple[Sequence[Any], Sequence[Rule], Sequence[Atom], int,
-                                                                 tuple[str, ...]]:
-        """A launch as its native launcher gets it: values, rules and atoms of the parameters, how many arguments come
-        by position, and the names of the others."""
-        rules = self.specializer.rules
-        if not call.way:
-            return call.values, rules, split.atoms, len(call.args), tuple(call.kwargs)
-        return (call.parts, spread_rules(self.params, rules, call.way)[1], spread_atoms(split.atoms, call.way),
-                len(call.parts), tuple(call.given))
+            rules = spread_rules(self.specializer.rules, way)[1] if way else self.specializer.rules
+            constants = [v for v, rule in zip(call.parts, rules, strict=True) if rule.is_constexpr]
+            is_new = native.learn(native_key, len(positional), tuple(names), [*constants, *call.given.values()], entry,
+                                  spread_atoms(split.atoms, way) if way else split.atoms, kernel.facts, kernel)
+            if not is_new:      # so some compile-time value is equal to the one before, and another object
+                self._spreader.take_constants_apart()
 
     def _native_launcher(self, way: Way) -> NativeLauncher | None:
-        """A native launcher for arguments with descriptors in this way; without any the one that takes over
-        `kernel[grid]`.  None where there is none."""
+        """A native launcher for arguments made in this way; if all are whole the one that takes over `kernel[grid]`.
+        None where there is none."""
+        if len(self._natives) >= MOST_WAYS:
+            return None
         with NO_FORK:
             from tilewright.runtime.native_launch import (  # by kernels launched more than once
                 NativeLauncher,
                 is_possible,
             )
         launchers = DEVICES.cpu(self.settings()).launchers()
-        params, rules = spread_rules(self.params, self.specializer.rules, way)
-        if launchers is None or not is_possible(params):
-            return None
-        native = NativeLauncher(launchers, params, rules, Call.missed if way else JITFunction.launch_slowly,
-                                *knobs.overrides_variable())
-        HOOKS.watch(native)
-        if way:
-            self._spread[way] = native
-            return native
-        self._native, self._bind = native, native.bind
-        self._is_read = graph_test()        # torch may have come since: its own test is the cheapest
+        params, rules = spread_rules(self.specializer.rules, way) if way else (self.params, self.specializer.rules)
+        native = None
+        if launchers is not None and is_possible(params):
+            native = NativeLauncher(launchers, params, rules, Call.missed if way else JITFunction.launch_slowly,
+                                    *knobs.overrides_variable())
+            HOOKS.watch(native)
+            if not way:
+                self._bind = native.bind
+                self._is_read = graph_test()        # torch may have come since: its own test is the cheapest
+        self._natives[way] = native
         return native
 
     # -- the eager engine --------------------------------------------------------------------------------------------
@@ -334,8 +344,9 @@ class JITFunction(CompilingFunction, KernelInterface):
 
         Python pickles a function by its name, under which there is the kernel: so torch takes `fn` out before.
         """
-        of_this_process = {"_settings", "_entries", "_checked", "_lock", "_native", "_spread", "_retired",
-                           "_is_used_again", "_is_read", "_bind", "pre_run_hooks", "specializer", "_eager", "_parsed"}
+        of_this_process = {"_settings", "_entries", "_checked", "_lock", "_natives", "_retired",
+                           "_is_used_again", "_is_read", "_bind", "pre_run_hooks", "specializer", "_spreader", "_eager",
+                           "_parsed"}
         known = {"params": self.params, "arg_names": self.arg_names, "_src": self.src} if self.fn is not None else {}
         return {name: value for name, value in {**self.__dict__, **known}.items() if name not in of_this_process}
 

@@ -10,20 +10,24 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator, KeysView, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 
 from tilewright.analysis.written import Written
-from tilewright.diagnostics import MemoryFaultError, cut_own_frames
+from tilewright.computed import computed
+from tilewright.diagnostics import MemoryFaultError
 from tilewright.language.options import Options
 from tilewright.locks import NO_FORK
 from tilewright.runtime import knobs
-from tilewright.runtime.arguments import CPU, ELEMENTS, MOCK, Pointer
+from tilewright.runtime.arguments import ANYWHERE, CPU, ELEMENTS, Pointer
 from tilewright.runtime.driver import driver
-from tilewright.runtime.grid import Grid, normalise
-from tilewright.runtime.hooks import HOOKS, LazyDict
+from tilewright.runtime.grid import Grid
+from tilewright.runtime.hooks import HOOKS
 from tilewright.runtime.resources import KernelResources, fast_memory_of
 from tilewright.runtime.specialize import Atom, Specializer
 from tilewright.targets.base import CodeObject, LoadedKernel, NativeCode, Target
+
+if TYPE_CHECKING:
+    from tilewright.runtime.relaunch import Relauncher
 
 WIDE_ELEMENTS = 2**30
 CUDA = "cuda"       # how the names of NVIDIA GPUs start
@@ -78,12 +82,12 @@ def check_writable(kernel: str, names: Sequence[str], pointers: Pointers, writte
 def device_of(kernel: str, names: Sequence[str], pointers: Pointers) -> str:
     """The device that holds the tensors, `cpu` without any; an error for tensors on several, or on one of no target.
 
-    Mock tensors are on any device; if there are no others, on that of the active driver.
+    What does not say where it is, as mock tensors, is where the others are; without any, on the active driver's device.
     """
     devices: dict[str, str] = {}
     for slot, p in pointers:
         devices.setdefault(p.device, names[slot])
-    if devices.pop(MOCK, None) is not None and not devices:
+    if devices.pop(ANYWHERE, None) is not None and not devices:
         return driver.device_name()
     if len(devices) > 1:
         refuse_mixed(kernel, devices)
@@ -239,7 +243,6 @@ class CompiledKernel(KernelResources):
             options.num_ctas, options.maxnreg,
             options.debug, options.enable_fp_fusion, fast_memory(code),
             tuple(names[i] for i in sorted(written.params)), code, *_backend(code))
-        self._names = names
         self._loaded: LoadedKernel = target.load(code)
         self.n_regs, self.n_spills, self.n_max_threads = taken_by(code, self._loaded)
         weakref.finalize(self, HOOKS.unloaded, code.name, code.binary).atexit = False
@@ -299,39 +302,15 @@ class CompiledKernel(KernelResources):
             from tilewright.runtime.faults import explained
         return explained(error, self.code, grid)
 
-    def __getitem__(self, grid: Any) -> Any:
-        def launch(*args: Any) -> CompiledKernel:
-            try:
-                return self._launch_again(normalise(self.name, grid, None), args)
-            except BaseException as error:
-                cut_own_frames(error)
-                raise
+    def __getitem__(self, grid: Any) -> Callable[..., CompiledKernel]:
+        return self.relauncher.bind(self, grid)
 
-        return launch
-
-    def _launch_again(self, grid: Grid, args: Sequence[Any]) -> CompiledKernel:
-        """Launch with all arguments, compile-time ones included; they have to be those it was compiled for."""
-        rules = self._specializer.rules
-        if len(args) != len(rules):
-            raise TypeError(f"{self.name}: a compiled kernel takes all {len(rules)} arguments "
-                            f"({', '.join(r.name for r in rules)}), not {len(args)}")
-        split = self._specializer.split(args)
-        for rule, have, want in zip(rules, split.atoms, self._atoms, strict=True):
-            if have != want:
-                raise ValueError(f"{self.name}: parameter {rule.name!r} is {have}, but this kernel was compiled for "
-                                 f"{want}; launch the @jit function instead")
-        device = device_of(self.name, self._names, split.pointers)
-        if split.pointers and device != self.device:
-            raise ValueError(f"{self.name}: compiled for {self.device}, and the tensors are on {device}; launch the "
-                             "@jit function instead")
-        check_writable(self.name, self._names, split.pointers, self.written)
-        facts = facts_of(split.pointers, self.written)
-        if (self.facts.disjoint and not facts.disjoint) or (facts.wide and not self.facts.wide):
-            raise ValueError(f"{self.name}: these tensors overlap or are larger than those it was compiled for; "
-                             "launch the @jit function instead")
-        with HOOKS.launching(LazyDict({"name": self.name, "function": self, "stream": None})):
-            self.launch(grid, split.slots, split.pointers)
-        return self
+    @computed
+    def relauncher(self) -> Relauncher:
+        """What launches it again."""
+        with NO_FORK:
+            from tilewright.runtime.relaunch import Relauncher  # few kernels are launched in this way
+        return Relauncher(self._specializer, self._atoms)
 
     def __repr__(self) -> str:
         return f"<CompiledKernel {self.name} for {self.code.target}>"

@@ -17,11 +17,16 @@ from contextvars import ContextVar
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from tilewright.diagnostics import cut_own_frames
 from tilewright.frontend.dependencies import Dependencies
 from tilewright.language.function import Param, ParamKind
+from tilewright.runtime import dlpack
+from tilewright.runtime.arguments import ANYWHERE, CPU, ELEMENTS, Readers
+from tilewright.runtime.driver import driver
 from tilewright.runtime.grid_reads import names_read
+from tilewright.runtime.launch import CUDA
 from tilewright.runtime.specialize import Rule
-from tilewright.targets.cpu.host.records import WORD, Bound, GridReads, Launcher, Shape, Spec, Tag
+from tilewright.targets.cpu.host.records import WORD, Bound, GridReads, Launcher, Shape, Spec, Tag, Types, element_word
 from tilewright.targets.cpu.host.records import Rule as RuleBits
 
 if TYPE_CHECKING:
@@ -33,6 +38,13 @@ MOST_SPECS = 16
 MOST_SHAPES = 32
 # Codes of grid functions; programs have few at a kernel.  None is ever forgotten, since a call may be in one.
 MOST_GRIDS = 16
+
+# What a subclass of torch's Tensor that is read as it is has from there.
+_TELLING = ("data_ptr", "dtype", "shape", "stride", "device", "numel", "is_contiguous", "is_neg", "__torch_dispatch__")
+_READERS = Readers()
+_SIZES = dict(ELEMENTS.values())
+# Words that stand for types of elements where DLPack's do not: no type code of DLPack is so high.
+_ELEMENT_WORDS = {name: element_word(200 + k, 8 * size) for k, (name, size) in enumerate(sorted(_SIZES.items()))}
 
 Words = ctypes.Array[ctypes.c_int64]
 
@@ -55,8 +67,11 @@ class NativeLauncher:
     """The tables of one kernel; `bind(kernel, grid)` makes what is called."""
 
     def __init__(self, launchers: Any, params: Sequence[Param], rules: Sequence[Rule], slow: Callable[..., Any],
-                 overrides: ContextVar[Mapping[str, Any]], nothing: Mapping[str, Any]) -> None:
+                 overrides: ContextVar[Mapping[str, Any]], nothing: Mapping[str, Any],
+                 keeps_kernels: bool = True) -> None:
+        """Without `keeps_kernels` the one kernel that is learnt owns this, and lives as long."""
         self._launchers = launchers
+        self._keeps_kernels = keeps_kernels
         self._params = params
         self._rules = words([_bits(rule) for rule in rules])
         self._constants = [rule.is_constexpr for rule in rules]
@@ -65,6 +80,7 @@ class NativeLauncher:
         self._options: dict[tuple[str, ...], int] = {}
         self._specs: dict[bytes, Learned] = {}
         self._grids: dict[int, tuple[Words, CodeType]] = {}
+        self._classes: set[type] = set()        # of values whose kind has been looked for
         self._keeps = (slow, _fail, overrides, nothing)
         self._nothing = nothing
         self._name_words = words([id(name) for name in self._names])
@@ -104,9 +120,22 @@ class NativeLauncher:
         """Leave every launch to Python, or end that: native code launches only where no knob is overridden."""
         self._state[Launcher.NOTHING // WORD] = 0 if paused else id(self._nothing)
 
+    def prepare(self, compiled: CompiledKernel) -> None:
+        """Let Python's launches of a kernel be done by native code, too, if its target has any for them."""
+        compiled.make_launchable(self._launchers)
+
     def learn_kinds(self, values: Sequence[Any]) -> None:
         """Know how to read the tensors among these arguments, in whatever kernel."""
         self._launchers.learn_torch(values)
+        self._launchers.ask(told)
+        for value in values:
+            if type(value) in self._classes:
+                continue
+            self._classes.add(type(value))
+            if _READERS.told(value) is not None:
+                self._launchers.learn_class(type(value), Types.TOLD)
+            elif is_like_tensors(type(value)):
+                self._launchers.learn_class(type(value), Types.LIKE_TENSORS)
 
     def learn_shape(self, positional: int, names: tuple[str, ...]) -> None:
         """Know launches with so many arguments by position and these by name, in this order."""
@@ -145,8 +174,9 @@ class NativeLauncher:
         return positional + names.index(param.name) if param.name in names else id(param.default)
 
     def learn(self, key: int, positional: int, names: tuple[str, ...], constants: Sequence[Any], entry: Any,
-              atoms: Sequence[Any], facts: Facts, compiled: CompiledKernel) -> None:
-        """Know that launches whose key words are those at address `key` run `compiled` under these facts.
+              atoms: Sequence[Any], facts: Facts, compiled: CompiledKernel) -> bool:
+        """Know that launches whose key words are those at address `key` run `compiled` under these facts; false if
+        another key of launches like that is known for the same entry and facts.
 
         `constants` are the values that the key words may name by identity.
         """
@@ -155,6 +185,9 @@ class NativeLauncher:
         content = [shape[Shape.OPTIONS // WORD], *(ctypes.c_int64 * (2 * count)).from_address(key)]
         index = words(content)
         learned = self._specs.get(bytes(index))
+        pair = Spec.KERNELS // WORD + 2 * (facts.disjoint + 2 * facts.wide)
+        is_new = not any(known.entry is entry and known.record[Spec.OPTIONS // WORD] == content[0]
+                         and known.record[pair] for known in self._specs.values() if known is not learned)
         if learned is None or learned.entry is not entry:
             learned = self._new_spec(content, entry, atoms, constants)
             gone = [self._specs.pop(bytes(index), None)]
@@ -163,11 +196,12 @@ class NativeLauncher:
                 gone.append(self._specs.pop(next(iter(self._specs))))
             self._link()
             del gone        # not before: other threads launch meanwhile, and what is chained has to be there
-        learned.keeps.append(compiled)
+        if self._keeps_kernels:
+            learned.keeps.append(compiled)
         compiled.make_launchable(self._launchers)
-        pair = Spec.KERNELS // WORD + 2 * (facts.disjoint + 2 * facts.wide)
         learned.record[pair + 1] = id(compiled)
         learned.record[pair] = compiled.record
+        return is_new
 
     def _new_spec(self, content: Sequence[int], entry: Any, atoms: Sequence[Any], constants: Sequence[Any]) -> Learned:
         guards = _guards(entry.guards)
@@ -187,6 +221,43 @@ class NativeLauncher:
         self._state[Launcher.SPECS // WORD] = following
 
 
+def told(thing: Any) -> tuple[int, ...] | None:
+    """What native code gets to know of an object with `data_ptr()` and `dtype` (`launcher_values.TOLD_WORDS`).
+
+    None if the launch has to go the slow way, which makes the error; what a signal's handler raises comes through.
+    """
+    try:
+        reader = _READERS.told(thing)
+        if reader is None:
+            return None
+        element, address, low, high, _, device, _ = reader(thing)
+        name = driver.device_name() if device == ANYWHERE else device
+        return _ELEMENT_WORDS[element], _SIZES[element], _device_word(name), address, low, high
+    except (TypeError, ValueError, AttributeError, OverflowError, RuntimeError):
+        return None
+
+
+def _device_word(name: str) -> int:
+    """A device as key words have it; ValueError for one whose number is not in its name."""
+    kind, _, number = name.partition(":")
+    if kind == CPU:
+        return 0
+    if kind != CUDA:
+        raise ValueError(name)
+    return int(number) << 32 | dlpack.CUDA
+
+
+def is_like_tensors(kind: Any) -> bool:
+    """Whether objects of this subclass of torch's Tensor are read as it is: no code of the class tells of its data."""
+    torch = sys.modules.get("torch")
+    if torch is None or not issubclass(kind, torch.Tensor):
+        return False
+    functions = {getattr(known.__torch_function__, "__func__", known.__torch_function__)
+                 for known in (torch.Tensor, torch.nn.Parameter)}
+    return (getattr(kind.__torch_function__, "__func__", kind.__torch_function__) in functions
+            and all(getattr(kind, name) is getattr(torch.Tensor, name) for name in _TELLING))
+
+
 def is_possible(params: Sequence[Param]) -> bool:
     """Whether native code can bind these parameters."""
     return len(params) <= Launcher.MOST_VALUES and all(p.kind is not ParamKind.VARIADIC for p in params)
@@ -194,7 +265,20 @@ def is_possible(params: Sequence[Param]) -> bool:
 
 def _bits(rule: Rule) -> int:
     return (RuleBits.CONSTEXPR * rule.is_constexpr | RuleBits.BY_VALUE * rule.by_value
-            | RuleBits.BY_ALIGNMENT * rule.by_alignment | RuleBits.SLOW * bool(rule.fixed))
+            | RuleBits.BY_ALIGNMENT * rule.by_alignment | _fixed_bits(rule.fixed))
+
+
+def _fixed_bits(fixed: str) -> int:
+    """What an annotation's type text says of the arguments; a float16's bits are made by Python."""
+    if fixed.startswith("*"):
+        return RuleBits.POINTER
+    floats = {"": 0, "fp32": RuleBits.FLOAT32, "fp64": RuleBits.FLOAT64}
+    if fixed in floats:
+        return floats[fixed]
+    if fixed[0] in "iu":
+        signed = fixed[0] == "i" and fixed != "i1"
+        return RuleBits.INTEGER | RuleBits.SIGNED * signed | int(fixed[1:]) << RuleBits.WIDTH
+    return RuleBits.SLOW
 
 
 def _guards(guards: Dependencies) -> Words:
@@ -223,4 +307,8 @@ def _written(atoms: Sequence[Any], written: frozenset[int], tags: Sequence[int])
 
 def _fail(compiled: CompiledKernel, frame: int, x: int, y: int, z: int) -> NoReturn:
     """Called by native code when a launch has failed."""
-    raise compiled.failure((x, y, z), frame)
+    try:
+        raise compiled.failure((x, y, z), frame)
+    except BaseException as error:
+        cut_own_frames(error)
+        raise

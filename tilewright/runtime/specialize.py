@@ -154,6 +154,10 @@ class Specializer:
                 raise type(error)(f"{self.kernel}: parameter {rule.name!r}: {error}") from None
         return Split(tuple(atoms), slots, pointers, ordinary)
 
+    def is_tensor(self, value: Any) -> bool:
+        """Whether a run-time argument like this one is read as a tensor."""
+        return self._readers.find(type(value), value) is not None
+
     def _atom(self, rule: Rule, value: Any, slots: list[int], pointers: list[tuple[int, Pointer]]) -> Atom:
         cls = type(value)
         if cls is int and not rule.fixed:
@@ -189,7 +193,7 @@ class Specializer:
             return ("=", *typed(value))
         if rule.fixed.startswith("*"):
             raise TypeError(f"annotated as the pointer {rule.fixed}, so it takes a tensor, not {_said(value)}")
-        text = rule.fixed or _number_type(value)
+        text = rule.fixed or number_type(value)
         slots.append(pattern(text, value))
         divides = rule.by_alignment and text[0] in "iu" and text != "i1" and int(value) % 16 == 0
         return text + "D" if divides else text
@@ -234,7 +238,7 @@ def _wide_int(value: int) -> str:
     raise OverflowError(f"{value} does not fit in 64 bits")
 
 
-def _number_type(value: Any) -> str:
+def number_type(value: Any) -> str:
     """The type text of a number: bool, int and float as Python has them, NumPy scalars by dtype; else TypeError."""
     if isinstance(value, bool | np.bool_):
         return "i1"

@@ -13,8 +13,8 @@ from tilewright.runtime.devices import DEVICES
 from tilewright.runtime.jit import JITFunction
 from tilewright.targets.cpu.host import launcher, torch_layout
 from tilewright.targets.cpu.host.choice import best_kind
-from tilewright.targets.cpu.host.launcher_tensors import LOWEST_ADDRESS, NUMPY_TYPES, element_word
-from tilewright.targets.cpu.host.records import WORD, Types
+from tilewright.targets.cpu.host.launcher_tensors import LOWEST_ADDRESS, NUMPY_TYPES
+from tilewright.targets.cpu.host.records import WORD, Types, element_word
 
 torch = pytest.importorskip("torch")
 pytestmark = [

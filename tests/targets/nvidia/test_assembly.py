@@ -5,7 +5,10 @@ import pytest
 
 import tilewright as triton
 import tilewright.language as tl
+from tests.targets.nvidia.harness import tile_ir
 from tilewright.diagnostics import CompilationError
+from tilewright.language.options import Options
+from tilewright.targets.nvidia import NvidiaTarget
 from tilewright.testing import engines
 
 
@@ -86,3 +89,17 @@ def test_wrong_constraints(constraints, pack, text):
     with pytest.raises(CompilationError, match=text) as caught:
         engines.launch("ptx", wrong, (1,), np.zeros(32, np.int32), CONSTRAINTS=constraints, PACK=pack)
     assert "tl.inline_asm_elementwise(" in str(caught.value)
+
+
+@triton.jit
+def dependent(out):
+    tl.extra.cuda.gdc_wait()
+    tl.store(out, 1)
+    tl.extra.cuda.gdc_launch_dependents()
+
+
+@pytest.mark.parametrize("number, wanted", [(80, 0), (89, 0), (90, 2), (100, 2), (120, 2)])
+def test_what_orders_launches_is_nothing_where_no_launch_begins_early(number, wanted):
+    """PTX ISA 9.7.13.14: griddepcontrol is of capability 9.0 and up; ptxas refuses it for others."""
+    code = NvidiaTarget(number).compile(tile_ir(dependent, np.zeros(1, np.int32)), Options())
+    assert code.texts["ptx"].count("griddepcontrol.") == wanted

@@ -1,5 +1,6 @@
 """What a program may ask of a GPU: what is refused before code is generated, and stages that are lowered to fit."""
 
+import inspect
 import pickle
 import warnings
 
@@ -42,15 +43,61 @@ def transposes(x, out, N: tl.constexpr):
     tl.store(out + i[:, None] * N + i[None, :], tl.trans(tl.load(x + i[:, None] * N + i[None, :])))
 
 
-def test_scratch_beyond_the_limit():
-    """No number of stages helps, and none is tried."""
+def test_scratch_beyond_the_limit(monkeypatch):
+    """No number of stages helps, and none is tried; nothing is generated."""
+    monkeypatch.setattr(generate_module, "generate", None)
     module = tile_ir(transposes, np.zeros(1, np.float64), np.zeros(1, np.float64), N=256)
-    text = ("out of resource: shared memory, Required: 524288, Hardware limit: 232448. transposes takes so much; "
-            "smaller blocks take less.")
+    text = ("out of resource: shared memory, Required: 524288, Hardware limit: 232448. transposes takes so much, "
+            f"524288 of it where threads exchange data at test_resources.py:{line_of(transposes, 'tl.load')}; smaller "
+            "blocks take less.")
     with pytest.raises(OutOfResources) as caught:
         TARGET.compile(module, Options(num_warps=8))
     assert str(caught.value) == text
     assert (caught.value.required, caught.value.limit, caught.value.name) == (524288, 227 << 10, "shared memory")
+
+
+def line_of(kernel, text):
+    """The line of this file in which the text of `kernel` has `text` first."""
+    lines, first = inspect.getsourcelines(kernel.fn)
+    return first + next(k for k, line in enumerate(lines) if text in line)
+
+
+@triton.jit
+def sums_of_products(a, b, c, out, K, B: tl.constexpr, M: tl.constexpr):
+    i, j = tl.arange(0, B), tl.arange(0, M)
+    total = tl.zeros((B, B), tl.float32)
+    for k in range(0, K, B):
+        left, right = tl.load(a + i[:, None] * K + k + i[None, :]), tl.load(b + (k + i)[:, None] * B + i[None, :])
+        total = tl.dot(left, right, total)
+    tl.store(out + i[:, None] * B + i[None, :], total)
+    tl.store(c + j[:, None] + j[None, :] * M, tl.load(c + j[:, None] * M + j[None, :]))
+
+
+@pytest.mark.parametrize("asked", [1, 3])
+def test_no_number_of_stages_makes_it_fit(monkeypatch, asked):
+    """Nothing is generated for any of them, and the last one tells what takes most."""
+    monkeypatch.setattr(generate_module, "generate", None)
+    a, b, out = np.zeros((64, 256), np.float16), np.zeros((256, 64), np.float16), np.zeros((64, 64), np.float32)
+    module = tile_ir(sums_of_products, a, b, np.zeros((256, 256), np.float64), out, 256, B=64, M=256)
+    with pytest.raises(OutOfResources, match="524288 of it where threads exchange data at test_resources.py") as caught:
+        TARGET.compile(module, Options(num_stages=asked, num_warps=8))
+    assert caught.value.required == 524288 and caught.value.name == "shared memory"
+
+
+def test_text_is_generated_once(monkeypatch):
+    """However many numbers of stages are tried."""
+    made, generate = [], generate_module.generate
+
+    def counted(*args, **kwargs):
+        made.append(args)
+        return generate(*args, **kwargs)
+
+    monkeypatch.setattr(generate_module, "generate", counted)
+    with pytest.warns(FewerStagesWarning, match="101376; it is compiled with num_stages=3"):
+        NvidiaTarget(86, assemble=False).compile(product(), Options(num_stages=4))
+    with pytest.warns(FewerStagesWarning, match="num_stages=8.*num_stages=7"):
+        TARGET.compile(product(), Options(num_stages=8))
+    assert len(made) == 2
 
 
 def test_errors_survive_pickle():

@@ -5,8 +5,11 @@ import json
 import numpy as np
 import pytest
 
+import tilewright as triton
+import tilewright.language as tl
 from tests.targets.nvidia.harness import compiled, tile_ir
 from tests.targets.nvidia.test_passes import CASES, add
+from tilewright.diagnostics import CompilationError
 from tilewright.language.options import Options
 from tilewright.targets.nvidia import NvidiaTarget
 from tilewright.targets.nvidia.assemble import find_assembler, find_tool
@@ -58,6 +61,32 @@ def test_cubins(name, arch):
     assert code.binary.startswith(b"\x7fELF") and code.metadata["binary"] == "cubin"
     assert 0 < code.metadata["registers"] <= 255
     assert code.metadata["spill_bytes"] == 0 and code.metadata["advisories"] == []
+
+
+@triton.jit
+def formats(x, y, out, N: tl.constexpr):
+    """What some capabilities have instructions for and others do not: formats of eight bits, atomics on bf16."""
+    i, j = tl.arange(0, N), tl.arange(0, N)
+    at = i[:, None] * N + j[None, :]
+    a, b = tl.load(x + at).to(tl.float8e4nv, bitcast=True), tl.load(y + at).to(tl.float8e5, bitcast=True)
+    d = tl.dot(a, b) + a.to(tl.bfloat16) + b.to(tl.float16)
+    tl.store(x + at, d.to(tl.float8e5).to(tl.int8, bitcast=True))
+    tl.store(y + at, d.to(tl.float8e4nv).to(tl.int8, bitcast=True))
+    tl.atomic_add((out + at).to(tl.pointer_type(tl.bfloat16), bitcast=True), d.to(tl.bfloat16))
+
+
+@needs_ptxas
+@pytest.mark.parametrize("arch", [80, 86, 87, 89, 90, 100, 103, 110, 120, 121])
+def test_the_version_of_ptx_has_what_a_capability_is_given(arch):
+    """8.0 has no fp8 on sm_89."""
+    x = np.zeros(1024, np.int8)
+    module = tile_ir(formats, x, x.copy(), np.zeros(1024, np.int16), N=32)
+    try:
+        assert NvidiaTarget(arch).compile(module, Options()).metadata["binary"] == "cubin"
+    except CompilationError as error:
+        if "is not defined for option 'gpu-name'" not in str(error):
+            raise
+        pytest.skip(f"an assembler that is too old for {arch}")
 
 
 @needs_ptxas

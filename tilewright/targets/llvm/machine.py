@@ -62,9 +62,17 @@ class Request:
     assembler: Assembler = Assembler()
 
 
-def refused_by_assembler(name: str, log: str) -> CompilationError:
+class AssemblerRefusal(CompilationError):
+    """The assembler does not take a kernel's code; `log` is what it says."""
+
+    log = ""
+
+
+def refused_by_assembler(name: str, log: str) -> AssemblerRefusal:
     """The error for a kernel that the assembler does not take."""
-    return CompilationError(f"ptxas refuses the code of {name}: {log.strip()}")
+    error = AssemblerRefusal(f"ptxas refuses the code of {name}: {log.strip()}")
+    error.log = log
+    return error
 
 
 # What can be done while LLVM works.
@@ -84,8 +92,8 @@ class Compiler(ABC):
         the cubin, the assembler's log and its name.  `name` is what messages call it; `meanwhile` is called once, while
         another process works where one does.
 
-        Raises `InternalError` where LLVM refuses the text, and `CompilationError` without a location where the
-        assembler refuses it, or where LLVM or nvJitLink ends its process or takes too long.
+        Raises `InternalError` where LLVM refuses the text, `AssemblerRefusal` without a location where the
+        assembler refuses it, and `CompilationError` where LLVM or nvJitLink ends its process or takes too long.
         """
 
     def compile(self, request: Request, name: str, meanwhile: Meanwhile = None) -> bytes:

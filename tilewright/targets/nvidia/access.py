@@ -173,24 +173,20 @@ def from_bits(kernel: Kernel, bits: LlvmValue, element: Element) -> LlvmValue:
 
 
 def _scalar(kernel: Kernel, op: Op) -> LlvmValue:
-    """A scalar, the same in all threads.
-
-    Where another program may change it meanwhile and control flow may depend on it, one thread reads for all: if
-    threads read different values they would go different ways, and wait for one another for ever.
-    """
+    """A scalar, the same in all threads; where it has scratch one thread reads for all."""
     mask, other = op.operand("mask"), op.operand("other")
     guard = None if mask is None else kernel.scalar(mask)
-    may_differ = kernel.branches and not reads_only(kernel, op)
-    if may_differ:
+    for_all = kernel.shared.serves(op)
+    if for_all:
         guard = kernel.code.both(kernel.code.is_first_thread(), guard)
     (found,) = _read(kernel, op, kernel.scalar(op.operands[0]), guard,
                      None if other is None else [kernel.scalar(other)], 1)
-    return from_first_thread(kernel, found, element_of(op.result.type)) if may_differ else found
+    return from_first_thread(kernel, op, found, element_of(op.result.type)) if for_all else found
 
 
-def from_first_thread(kernel: Kernel, value: LlvmValue, element: Element) -> LlvmValue:
-    """What the first thread holds, in all threads."""
-    base = kernel.shared.begin(element.bytes)
+def from_first_thread(kernel: Kernel, op: Op, value: LlvmValue, element: Element) -> LlvmValue:
+    """What the first thread holds, in all threads, through the scratch of `op`."""
+    base = kernel.shared.begin(op).address
     shared_write(kernel, base, [value], element, kernel.code.is_first_thread())
     kernel.shared.meet()
     return shared_read(kernel, base, element)
@@ -253,10 +249,7 @@ def read_elements(kernel: Kernel, op: Op, element: Element, pointer: LlvmValue, 
 
 def reads_only(kernel: Kernel, op: Op) -> bool:
     """Whether nothing that the kernel does changes what `op` reads."""
-    if not kernel.module.disjoint:
-        return False
-    bases = kernel.alias.bases(op.operands[0])
-    return bases is not None and bases.isdisjoint(kernel.written)
+    return kernel.alias.reads_only(op, kernel.written)
 
 
 # --- stores

@@ -153,6 +153,17 @@ def _attributes(cubin: bytes) -> Iterator[tuple[int, bytes]]:
                 at += inside
 
 
+def registers_wanted(refusal: str) -> int | None:
+    """The registers of a thread with which an assembler, by the text of its refusal, might take the code: 0 if it only
+    says that there are too few, None if it refuses the code for another reason.
+
+    C7602, and what else ptxas 13.0 has to say of a limit that is too low.
+    """
+    if not re.search(r"[Ii]nsufficient registers|[Rr]egister allocation failed|register target", refusal):
+        return None
+    return max([0, *map(int, re.findall(r"register target of (\d+)", refusal))])
+
+
 def read_log(log: str) -> Report:
     """What the report of `ptxas -v` says of registers, spills, the stack frame, and its advisories.
 

@@ -16,8 +16,7 @@ from tilewright.ir.layout_rules import layout_of
 from tilewright.ir.node import Op, Value
 from tilewright.ir.ops.attributes import Rmw
 from tilewright.ir.types import BF16, F16, F32, F64, Element, Scalar, Tile, element_of
-from tilewright.ir.walk import use_counts
-from tilewright.layout.linear import LANE, REGISTER, WARP
+from tilewright.layout.linear import REGISTER
 from tilewright.targets.llvm import convert
 from tilewright.targets.llvm.types import I32, I64, Type, constant, zero
 from tilewright.targets.llvm.types import Value as LlvmValue
@@ -49,17 +48,7 @@ def _scalar(kernel: Kernel, op: Op) -> None:
     guard = code.both(code.is_first_thread(), None if mask is None else kernel.scalar(mask))
     pointer, *values = (kernel.scalar(v) for v in _operands(op))
     old = _guarded(kernel, guard, element, lambda: access(kernel, op, pointer, values))
-    if not is_used(kernel, op.result):
-        kernel.bind(op.result, (old,))
-        return
-    kernel.bind(op.result, (from_first_thread(kernel, old, element),))
-
-
-def is_used(kernel: Kernel, value: Value) -> bool:
-    """Whether anything takes `value` as an operand."""
-    if kernel.uses is None:
-        kernel.uses = use_counts(kernel.module.entry.body)
-    return value in kernel.uses
+    kernel.bind(op.result, (from_first_thread(kernel, op, old, element) if kernel.shared.serves(op) else old,))
 
 
 def _tile(kernel: Kernel, op: Op, t: Tile) -> None:
@@ -79,18 +68,18 @@ def _tile(kernel: Kernel, op: Op, t: Tile) -> None:
         pointer, *values = (kernel.registers(v)[r] for v in _operands(op))
         found.append(_guarded(kernel, guard, t.element, _access_of(kernel, op, pointer, values)))
     kernel.bind(op.result, found)
-    if (free[LANE] or free[WARP] or free[REGISTER]) and is_used(kernel, op.result):
-        _spread(kernel, op.result, t)
+    if kernel.shared.serves(op):
+        _spread(kernel, op, t)
 
 
 def _access_of(kernel: Kernel, op: Op, pointer: LlvmValue, values: Sequence[LlvmValue]) -> Callable[[], LlvmValue]:
     return lambda: access(kernel, op, pointer, values)
 
 
-def _spread(kernel: Kernel, value: Value, t: Tile) -> None:
+def _spread(kernel: Kernel, op: Op, t: Tile) -> None:
     """Give what the owners hold to all places."""
-    layout, code = layout_of(value), kernel.code
-    base = kernel.shared.begin(t.numel * t.element.bytes)
+    value, layout, code = op.result, layout_of(op.result), kernel.code
+    base = kernel.shared.begin(op).address
     write_owned(kernel, value, base, lambda r: index_in(kernel, t.shape, layout, r))
     kernel.shared.meet()
     limit = constant(I32, t.numel - 1)

@@ -20,19 +20,18 @@ from tilewright.layout.access import best_access
 from tilewright.targets.llvm.types import I1, I32, I64, PTR, Type, constant, integer_value
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia.conversion import write_registers
-from tilewright.targets.nvidia.shared import alignment
+from tilewright.targets.nvidia.scratch import MBARRIER_BYTES
 from tilewright.targets.nvidia.state import Kernel
 from tilewright.targets.nvidia.tensor_maps import ALIGNMENT, Numbers, box_bytes
 
 PARAMETER = Type('ptr byval([128 x i8]) align 64 "nvvm.grid_constant"')     # else LLVM copies it to local memory
-MBARRIER_BYTES = 8
 _LEAST, _MOST = -(1 << 31), (1 << 31) - 1       # of a coordinate
 
 
 def mbarrier_alloc(kernel: Kernel, op: Op) -> None:
     """Shared memory that stays taken, its mbarriers ready behind the next barrier."""
     code, count = kernel.code, op.attrs["count"]
-    address = kernel.shared.allocate(MBARRIER_BYTES * count)
+    address = kernel.shared.begin(op).address
     kernel.bind(op.result, [address])
     first = code.is_first_thread()
     for k in range(count):
@@ -77,7 +76,7 @@ def box_store(kernel: Kernel, op: Op) -> None:
     """Copy a tile to a block of an array."""
     code, memory, value = kernel.code, op.attrs["memory"], op.operands[1]
     assert memory.layout is not None
-    base = kernel.shared.begin(box_bytes(memory), alignment(op.attrs["swizzle"]))
+    base = kernel.shared.begin(op).address
     access = best_access(layout_of(value), memory.layout, memory.element.bytes, store=True)
     write_registers(kernel, access, base, kernel.registers(value), element_of(value.type))
     fence(kernel, op.attrs["shared"])

@@ -107,7 +107,6 @@ def lower_for(kernel: Kernel, op: Op) -> None:
 
     def run(values: tuple[LlvmValue, ...]) -> tuple[Sequence[LlvmValue], LlvmValue]:
         count, position, *rest = values
-        kernel.shared.forget()
         kernel.bind(index, (position,))
         packing.bind(carried, rest)
         with kernel.region():
@@ -122,7 +121,6 @@ def lower_for(kernel: Kernel, op: Op) -> None:
                                   lambda values: run(values)[0])
     else:
         results = code.tested_loop(initial, code.icmp("ugt", trips, zero), run)
-    kernel.shared.forget()
     packing.bind(op.results, results[2:])
 
 
@@ -132,7 +130,6 @@ def lower_while(kernel: Kernel, op: Op) -> None:
     passed: list[LlvmValue] = []
 
     def condition(values: tuple[LlvmValue, ...]) -> LlvmValue:
-        kernel.shared.forget()
         bind_all(kernel, before.args, values)
         with kernel.region():
             kernel.run_block(before)
@@ -147,7 +144,6 @@ def lower_while(kernel: Kernel, op: Op) -> None:
             return flatten(kernel, body.terminator.operands)
 
     code.while_loop(flatten(kernel, op.operands), condition, run)
-    kernel.shared.forget()
     bind_all(kernel, op.results, passed)
 
 
@@ -156,7 +152,6 @@ def lower_if(kernel: Kernel, op: Op) -> None:
     packings: list[Packing] = []
 
     def way(index: int) -> Sequence[LlvmValue]:
-        kernel.shared.forget()
         block = op.regions[index]
         with kernel.region():
             kernel.run_block(block)
@@ -165,5 +160,4 @@ def lower_if(kernel: Kernel, op: Op) -> None:
             return packings[0].packed(block.terminator.operands)
 
     joined = kernel.code.branch(kernel.scalar(op.operands[0]), lambda: way(0), lambda: way(1))
-    kernel.shared.forget()
     packings[0].bind(op.results, joined)

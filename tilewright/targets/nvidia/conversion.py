@@ -15,13 +15,14 @@ from tilewright.ir.node import Op
 from tilewright.ir.types import Element, element_of
 from tilewright.layout import f2
 from tilewright.layout.access import Access, Form
-from tilewright.layout.linear import LANE, REGISTER, WARP, Layout
-from tilewright.layout.plan import Plan, plan
+from tilewright.layout.linear import LANE, REGISTER, WARP
+from tilewright.layout.plan import Plan
 from tilewright.layout.shuffle import Moves, Shuffles
 from tilewright.targets.llvm.types import I32, I64, constant
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia.access import Words, as_bits, from_bits
 from tilewright.targets.nvidia.emit.code import ALL_LANES, LANE_BITS
+from tilewright.targets.nvidia.scratch import way_of
 from tilewright.targets.nvidia.state import Kernel, Registers
 
 _MATRICES = {Form.MATRIX: "", Form.TRANSPOSED: ".trans"}
@@ -32,18 +33,12 @@ def convert(kernel: Kernel, op: Op) -> None:
     """A `convert`."""
     source, result = op.operands[0], op.result
     element = element_of(source.type)
-    way = plan_of(kernel, layout_of(source), layout_of(result), element)
-    kernel.bind(result, converted(kernel, way, kernel.registers(source), element))
+    way = way_of(kernel.capability, layout_of(source), layout_of(result), element)
+    kernel.bind(result, converted(kernel, op, way, kernel.registers(source), element))
 
 
-def plan_of(kernel: Kernel, src: Layout, dst: Layout, element: Element) -> Plan:
-    """The plan of a conversion on this GPU."""
-    return plan(src, dst, element.bytes, stores=kernel.capability.stmatrix,
-                scratch_limit=kernel.capability.shared_bytes)
-
-
-def converted(kernel: Kernel, way: Plan, registers: Registers, element: Element) -> Registers:
-    """The registers of the destination of `way`."""
+def converted(kernel: Kernel, op: Op, way: Plan, registers: Registers, element: Element) -> Registers:
+    """The registers of the destination of `way`, through the scratch of `op` if it takes any."""
     if way.moves is not None:
         return _moved(kernel, way.moves, registers)
     if way.shuffles is not None:
@@ -52,7 +47,7 @@ def converted(kernel: Kernel, way: Plan, registers: Registers, element: Element)
         return registers
     found: list[LlvmValue | None] = [None] * way.dst.size(REGISTER)
     for piece in way.pieces:
-        base = kernel.shared.begin(way.trip.scratch_bytes)
+        base = kernel.shared.begin(op).address
         stored(kernel, way, base, tuple(registers[r] for r in piece.take), element)
         kernel.shared.meet()
         loads = Loads(kernel, way.trip.load, base, element)

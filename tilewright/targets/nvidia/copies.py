@@ -21,7 +21,6 @@ from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia.access import read_elements, shared_write
 from tilewright.targets.nvidia.conversion import Loads, write_registers
 from tilewright.targets.nvidia.emit.code import LANE_BITS
-from tilewright.targets.nvidia.passes.staging import buffer_bytes
 from tilewright.targets.nvidia.runs import Group, in_runs
 from tilewright.targets.nvidia.runs import groups as groups_of
 from tilewright.targets.nvidia.state import Kernel
@@ -31,11 +30,7 @@ _SIZES = (16, 8, 4)         # of a cp.async
 
 
 def shared_alloc(kernel: Kernel, op: Op) -> None:
-    kernel.bind(op.result, [kernel.shared.allocate(buffer_bytes(op), op.attrs["align"])])
-
-
-def shared_free(kernel: Kernel, op: Op) -> None:
-    kernel.shared.free()
+    kernel.bind(op.result, [kernel.shared.begin(op).address])
 
 
 def async_commit(kernel: Kernel, op: Op) -> None:

@@ -7,7 +7,6 @@ Tests: tests/lang/test_values_dot.py.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import partial
 
@@ -23,14 +22,12 @@ from tilewright.targets.nvidia.access import shared_address, shared_read
 from tilewright.targets.nvidia.rearrange import coordinates, index_in, limited, row_major, write_owned
 from tilewright.targets.nvidia.state import Kernel
 
-_ALIGN = 16
-
 
 def dot(kernel: Kernel, op: Op) -> None:
     """a @ b + acc."""
     a, b, acc = op.operands
     code = kernel.code
-    bases = _to_shared(kernel, (a, b))
+    bases = _to_shared(kernel, op, (a, b))
     element = _scalar(acc)
     depth = shape_of(a.type)[-1]
     rows, columns = _starts(kernel, op)
@@ -52,15 +49,10 @@ def _scalar(value: Value) -> Scalar:
     return value.type.element
 
 
-def _to_shared(kernel: Kernel, values: Sequence[Value]) -> list[LlvmValue]:
+def _to_shared(kernel: Kernel, op: Op, values: Sequence[Value]) -> list[LlvmValue]:
     """Tiles in scratch, row-major; the address of each."""
-    code = kernel.code
-    offsets, size = [], 0
-    for v in values:
-        offsets.append(size)
-        size += -(-math.prod(shape_of(v.type)) * _scalar(v).bytes // _ALIGN) * _ALIGN
-    base = kernel.shared.begin(size)
-    bases = [code.op("add", base, constant(LLVM_I32, o)) for o in offsets]
+    scratch = kernel.shared.begin(op)
+    bases = [scratch.array(k) for k in range(len(values))]
     for v, place in zip(values, bases, strict=True):
         write_owned(kernel, v, place, partial(index_in, kernel, shape_of(v.type), layout_of(v)))
     kernel.shared.meet()

@@ -8,19 +8,24 @@ Tests: tests/targets/nvidia/, tests/conform.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from tilewright.analysis.axis_info import power_of_two_in
+from tilewright.analysis.ranges import whole
 from tilewright.ir.layout_rules import layout_of
 from tilewright.ir.node import Op, Value
-from tilewright.ir.types import F32, I32, Pointer, Tile, element_of
+from tilewright.ir.ops.rules import scalar_element
+from tilewright.ir.types import F32, F64, I32, Pointer, Scalar, Tile, element_of
 from tilewright.layout.linear import REGISTER, padded_shape, unpack
+from tilewright.targets.llvm import convert
 from tilewright.targets.llvm.convert import memory_type
 from tilewright.targets.llvm.elementwise import rule_of
 from tilewright.targets.llvm.types import Value as LlvmValue
-from tilewright.targets.nvidia import special
+from tilewright.targets.nvidia import division, special
 from tilewright.targets.nvidia.emit.code import Code
 from tilewright.targets.nvidia.lazy import registers_of
 from tilewright.targets.nvidia.pressure import widens
+from tilewright.targets.nvidia.remainder import remainders
 from tilewright.targets.nvidia.renaming import moved
 from tilewright.targets.nvidia.state import Kernel, Registers
 
@@ -74,11 +79,19 @@ def elementwise(kernel: Kernel, op: Op) -> None:
                                                         lambda x: apply(kernel.code, op, (x,)))))
         return
     operands = [kernel.registers(v) for v in op.operands]
+    if op.name == "rem_f" and element_of(op.result.type) != F64:
+        kernel.bind(op.result, _remainders(kernel.code, scalar_element(op.result.type), *operands))
+        return
     if op.name == "div_f" and element_of(op.result.type) == F32:
         kernel.bind(op.result, _quotients(kernel, op, *operands))
         return
+    divided = division.divide(kernel, op)
+    if divided is not None:
+        kernel.bind(op.result, divided)
+        return
     alike = _alike(kernel, op.result) if op.name.startswith("cmp_") else 0
-    kernel.bind(op.result, some(kernel.code, op, operands, lambda *args: apply(kernel.code, op, args), alike))
+    function = partial(division.short_division, kernel) if division.fits(kernel, op) else partial(apply, kernel.code)
+    kernel.bind(op.result, some(kernel.code, op, operands, lambda *args: function(op, args), alike))
 
 
 def _alike(kernel: Kernel, value: Value) -> int:
@@ -108,6 +121,14 @@ def _quotients(kernel: Kernel, op: Op, dividends: Registers, divisors: Registers
     return [found[pair] for pair in zip(dividends, divisors, strict=True)]
 
 
+def _remainders(code: Code, element: Scalar, dividends: Registers, divisors: Registers) -> list[LlvmValue]:
+    """Remainders of floats of up to 32 bits, equal ones once."""
+    pairs = list(dict.fromkeys(zip(dividends, divisors, strict=True)))
+    wide = [(convert.widen(code, x, element), convert.widen(code, y, element)) for x, y in pairs]
+    found = dict(zip(pairs, remainders(code, wide), strict=True))
+    return [convert.narrow(code, found[pair], element) for pair in zip(dividends, divisors, strict=True)]
+
+
 def _pointer_sum(kernel: Kernel, op: Op) -> None:
     """pointer + offset elements, in 64 bits."""
     pointer, offset = op.operands
@@ -131,7 +152,9 @@ def bind_wide(kernel: Kernel, op: Op) -> None:
 def _wide_twin(kernel: Kernel, op: Op, value: Value) -> Sequence[LlvmValue]:
     code = kernel.code
     if op.name in _RING:
-        return some(code, op, [kernel.wide(v) for v in op.operands], lambda a, b: code.op(op.name, a, b))
+        narrow = op.name == "mul" and all(kernel.axis.fact(v).constant is None for v in op.operands)
+        return some(code, op, [(_factor if narrow else Kernel.wide)(kernel, v) for v in op.operands],
+                    lambda a, b: code.op(op.name, a, b))
     if op.name == "ext_s" and element_of(op.operands[0].type) == I32:
         return kernel.wide(op.operands[0])
     if op.name == "constant":
@@ -139,5 +162,12 @@ def _wide_twin(kernel: Kernel, op: Op, value: Value) -> Sequence[LlvmValue]:
     twins = moved(op, [kernel.wide(op.operands[0])]) if op.operands and op.operands[0] in kernel.indices else None
     if twins is not None:
         return twins
-    narrow = kernel.registers(value)
-    return registers_of(code, len(narrow), lambda r: code.to_i64(narrow[r]) if narrow[r].type.bits < 64 else narrow[r])
+    return kernel.extended(value)
+
+
+def _factor(kernel: Kernel, value: Value) -> Registers:
+    """A factor in 64 bits: where it is known not to wrap its 32 bits extended, since such products take one instruction
+    instead of four."""
+    if element_of(value.type) != I32 or kernel.axis.ranges.fact(value) == whole(value.type):
+        return kernel.wide(value)
+    return kernel.extended(value)

@@ -38,12 +38,14 @@ from tilewright.targets.nvidia import (
     scan,
     warpgroup,
 )
+from tilewright.targets.nvidia.allocation import allocate
 from tilewright.targets.nvidia.capability import Capability
 from tilewright.targets.nvidia.elementwise import bind_wide, elementwise
 from tilewright.targets.nvidia.emit.code import Code
 from tilewright.targets.nvidia.indices import index_values
 from tilewright.targets.nvidia.passes.persist import is_persistent
 from tilewright.targets.nvidia.pressure import counts_of_programs
+from tilewright.targets.nvidia.shared import Allocation
 from tilewright.targets.nvidia.state import Kernel
 
 Handler = Callable[[Kernel, Op], None]
@@ -75,7 +77,7 @@ def _block_number(kernel: Kernel, op: Op) -> None:
 
 
 def _nothing(kernel: Kernel, op: Op) -> None:
-    """A promise, or a terminator whose owner reads its operands."""
+    """A promise, a terminator whose owner reads its operands, or shared memory that is free again (`allocation`)."""
 
 
 HANDLERS: Mapping[str, Handler] = {
@@ -85,7 +87,7 @@ HANDLERS: Mapping[str, Handler] = {
     "reshape": rearrange.reshape, "convert": conversion.convert, "join": rearrange.join, "split": rearrange.split,
     "cat": rearrange.cat, "slice": rearrange.slice_, "gather": rearrange.gather,
     "shared_alloc": copies.shared_alloc, "async_copy": copies.async_copy, "async_commit": copies.async_commit,
-    "shared_free": copies.shared_free, "async_wait": copies.async_wait, "shared_load": copies.shared_load,
+    "async_wait": copies.async_wait, "shared_load": copies.shared_load,
     "shared_store": copies.shared_store,
     "mbarrier_alloc": boxes.mbarrier_alloc, "mbarrier_arrive": boxes.mbarrier_arrive,
     "mbarrier_wait": boxes.mbarrier_wait, "proxy_fence": boxes.proxy_fence,
@@ -97,7 +99,7 @@ HANDLERS: Mapping[str, Handler] = {
     "for": control.lower_for, "while": control.lower_while, "if": control.lower_if,
     "inline_asm": assembly.inline_asm, "inline_asm_ordered": assembly.inline_asm,
     "device_print": debug.device_print, "device_assert": debug.device_assert,
-    **dict.fromkeys(("yield", "condition", "return", "assume"), _nothing),
+    **dict.fromkeys(("yield", "condition", "return", "assume", "shared_free"), _nothing),
 }
 
 # Rows without a rule, and what the user is told.
@@ -120,8 +122,10 @@ def entry_symbol(name: str) -> str:
 
 
 def generate(module: Module, capability: Capability, num_warps: int, line_info: bool = False,
-             max_registers: int | None = None) -> Generated:
+             max_registers: int | None = None, allocation: Allocation | None = None) -> Generated:
     """LLVM text for a laid-out `module`, and its metadata (`target` describes it).
+
+    `allocation` is what `allocate` makes of the same module, capability and warps.
 
     `line_info` says which line of the user's each instruction is from: PTX then has `.loc` directives.
     `max_registers` limits those of a thread.
@@ -131,10 +135,11 @@ def generate(module: Module, capability: Capability, num_warps: int, line_info: 
     elements = [element_of(p.type) for p in module.entry.params]
     names = [f"p{k}" for k in range(len(elements))]
     indices = index_values(module)
-    programs = counts_of_programs(module, num_warps, indices)
+    programs = counts_of_programs(module, num_warps, capability, indices)
     code = Code(writer, entry, [(n, _parameter_type(e)) for n, e in zip(names, elements, strict=True)], num_warps,
                 capability.fp8, programs[0], max_registers)
-    kernel = Kernel(module, code, capability, indices)
+    shared = allocation or allocate(module, capability, num_warps)
+    kernel = Kernel(module, code, capability, indices, shared)
     kernel.written = written_bases(module, kernel.alias)
     if line_info:
         kernel.lines = LineTable(code, module.entry_name, module.entry.loc, emission="DebugDirectivesOnly")
@@ -148,13 +153,14 @@ def generate(module: Module, capability: Capability, num_warps: int, line_info: 
         kernel.bind(param, [access.from_bits(kernel, given, element) if given.type != convert.register_type(element)
                             else given])
     run(module.entry.body)
+    kernel.shared.end()
     code.ret()
     code.add_parameters([*((n, I64) for n in kernel.hidden_parameters),
                          *((boxes.name_of(k), boxes.PARAMETER) for k in range(len(kernel.tensor_maps)))])
     text = code.text() + writer.text()
     metadata = {
         "entry": entry, "name": module.entry_name, "num_warps": num_warps, "threads": 32 * num_warps,
-        "shared": kernel.shared.size, "capability": capability.name,
+        "shared": shared.bytes, "capability": capability.name,
         "params": [{"name": n, "type": str(e), "bytes": e.bytes}
                    for n, e in zip(module.entry.param_names, elements, strict=True)],
         "whole_words": kernel.whole_words, "hidden": kernel.hidden_parameters,

@@ -14,18 +14,18 @@ from tilewright.ir.layout_rules import layout_of
 from tilewright.ir.node import Op, Value
 from tilewright.ir.types import F8E4M3, F8E5M2, F16, F32, Scalar, Tile, element_of
 from tilewright.layout.linear import Layout, pack
-from tilewright.layout.plan import Kind, Plan
+from tilewright.layout.plan import Plan
 from tilewright.targets.llvm import convert
 from tilewright.targets.llvm.types import FLOAT, I16, I32, Type, constant
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia import dot as multiply_adds
 from tilewright.targets.nvidia.access import Words
-from tilewright.targets.nvidia.conversion import Loads, converted, plan_of, stored
+from tilewright.targets.nvidia.conversion import Loads, converted, stored
 from tilewright.targets.nvidia.copies import loads_of
-from tilewright.targets.nvidia.mma import COLUMNS, ROWS, Mma, choose, operand_layout, warps_of
+from tilewright.targets.nvidia.mma import COLUMNS, ROWS, Mma, of, operand_layout
+from tilewright.targets.nvidia.scratch import is_whole_trip, way_of
 from tilewright.targets.nvidia.state import Kernel
 
-_ALIGN = 128
 _WORD_BITS = 32
 _EXPONENT = 0x7F800000
 # [part][instruction] -> the words, of 32 bits (64 for f64), of one operand
@@ -35,17 +35,11 @@ _RESULTS = {"f32": FLOAT, "s32": I32, "f64": Type("double")}
 
 def dot(kernel: Kernel, op: Op) -> None:
     """a @ b + acc; on tensor cores, or by multiply-adds."""
-    chosen = mma_of(kernel, op)
+    chosen = of(op, kernel.capability, kernel.code.num_warps)
     if chosen is None:
         multiply_adds.dot(kernel, op)
     else:
         _on_tensor_cores(kernel, op, *chosen)
-
-
-def mma_of(kernel: Kernel, op: Op) -> tuple[Mma, tuple[int, int]] | None:
-    """The instruction and the warp grid of a dot; None if tensor cores do not make it."""
-    mma, warps = choose(op, kernel.capability), warps_of(layout_of(op.result), kernel.code.num_warps)
-    return None if mma is None or warps is None else (mma, warps)
 
 
 def _on_tensor_cores(kernel: Kernel, op: Op, mma: Mma, warps: tuple[int, int]) -> None:
@@ -262,24 +256,19 @@ def _operands(kernel: Kernel, op: Op, mma: Mma, warps: tuple[int, int]) -> tuple
         if loads is not None and layout_of(value) == layout:
             fragments.load_from(loads)
             continue
-        way = plan_of(kernel, layout_of(value), layout, element)
-        if way.kind is not Kind.SHARED or len(way.pieces) > 1:
-            fragments.hold(converted(kernel, way, kernel.registers(value), element))
-        else:
+        way = way_of(kernel.capability, layout_of(value), layout, element)
+        if is_whole_trip(way):
             trips.append((fragments, way, value))
+        else:
+            fragments.hold(converted(kernel, op, way, kernel.registers(value), element))
     if trips:
-        _through_shared(kernel, trips)
+        _through_shared(kernel, op, trips)
     return made[0], made[1]
 
 
-def _through_shared(kernel: Kernel, trips: Sequence[tuple[Fragments, Plan, Value]]) -> None:
-    code = kernel.code
-    offsets, size = [], 0
-    for _, way, _ in trips:
-        offsets.append(size)
-        size += -(-way.scratch_bytes // _ALIGN) * _ALIGN
-    base = kernel.shared.begin(size)
-    places = [code.op("add", base, constant(I32, o)) if o else base for o in offsets]
+def _through_shared(kernel: Kernel, op: Op, trips: Sequence[tuple[Fragments, Plan, Value]]) -> None:
+    scratch = kernel.shared.begin(op)
+    places = [scratch.array(k) for k in range(len(trips))]
     for (_, way, value), place in zip(trips, places, strict=True):
         stored(kernel, way, place, kernel.registers(value), _scalar(value))
     kernel.shared.meet()

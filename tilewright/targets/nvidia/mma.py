@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from tilewright.ir.layout_rules import layout_of
 from tilewright.ir.node import Op
 from tilewright.ir.ops.attributes import Precision
 from tilewright.ir.types import BF16, F16, F32, F64, I8, Scalar, element_of, shape_of
@@ -91,6 +92,12 @@ def _by_precision(precision: Precision) -> Mma | None:
         parts = 2 if precision is Precision.BF16X3 else 3
         return Mma("m16n8k16", "bf16", "f32", F32, 2, 2, parts=parts, products=_SPLIT[precision])
     return None
+
+
+def of(op: Op, capability: Capability, num_warps: int) -> tuple[Mma, tuple[int, int]] | None:
+    """The instruction and the warp grid of a dot that has layouts; None if tensor cores do not make it."""
+    mma, warps = choose(op, capability), warps_of(layout_of(op.result), num_warps)
+    return None if mma is None or warps is None else (mma, warps)
 
 
 def warp_grid(rows: int, columns: int, warps: int, along_rows: bool) -> tuple[int, int]:

@@ -97,7 +97,7 @@ class _Network:
         """The values of the thread whose number differs by `distance`."""
         kernel, code, element = self.kernel, self.kernel.code, self.type.element
         threads = WARP_LANES * code.num_warps
-        base = kernel.shared.begin(threads * len(values) * element.bytes)
+        base = kernel.shared.begin(self.op).address
         partner = code.op("xor", code.tid, constant(I32, distance))
 
         def address(thread: LlvmValue, k: int) -> LlvmValue:
@@ -114,7 +114,7 @@ def histogram(kernel: Kernel, op: Op) -> None:
     code, source, mask = kernel.code, op.operands[0], op.operand("mask")
     bins, layout = op.attrs["bins"], layout_of(source)
     assert isinstance(source.type, Tile)
-    base = kernel.shared.begin(bins * IR_I32.bytes)
+    base = kernel.shared.begin(op).address
     threads = WARP_LANES * code.num_warps
     for start in range(0, bins, threads):
         bin_number = code.op("add", code.tid, constant(I32, start))

@@ -11,16 +11,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilewright.ir.node import Block
+from tilewright.ir.node import Value
 from tilewright.ir.ops.table import Algebra
 from tilewright.ir.types import F32
 from tilewright.targets.llvm.types import FLOAT, I1, I32, I64, Type, constant
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia.access import as_bits
 from tilewright.targets.nvidia.emit.together import Together
+from tilewright.targets.nvidia.picks import Region
 from tilewright.targets.nvidia.state import Kernel
 
 Flag = LlvmValue | bool
+_IDEMPOTENT = frozenset({"and", "or", "max_s", "max_u", "min_s", "min_u"})
 _INSTRUCTIONS = frozenset({"add_f", "max_f", "min_f", "max_nan_f", "min_nan_f"})       # ops and machine instructions
 
 
@@ -35,11 +37,11 @@ class Part:
 NOTHING = Part((), False)
 
 
-def merge(kernel: Kernel, region: Block, left: Part, right: Part) -> Part:
+def merge(kernel: Kernel, region: Region, left: Part, right: Part) -> Part:
     """Both combined; the one that counts where only one does."""
     if left.flag is False or right.flag is False:
         return right if left.flag is False else left
-    both = kernel.combine(region, [*left.values, *right.values])
+    both = region.combine(left.values, right.values)
     code = kernel.code
     if left.flag is True and right.flag is True:
         return Part(tuple(both))
@@ -53,7 +55,7 @@ def merge(kernel: Kernel, region: Block, left: Part, right: Part) -> Part:
     return Part(values, code.op("or", left.flag, right.flag))
 
 
-def merge_all(kernel: Kernel, region: Block, parts: Sequence[Part]) -> Part:
+def merge_all(kernel: Kernel, region: Region, parts: Sequence[Part]) -> Part:
     """A balanced tree over neighbours, which keep their order."""
     parts = list(parts)
     name = instruction_of(region)
@@ -68,20 +70,39 @@ def merge_all(kernel: Kernel, region: Block, parts: Sequence[Part]) -> Part:
 # --- regions that are one instruction
 
 
-def commutes(region: Block) -> bool:
+def commutes(region: Region) -> bool:
     """Whether exchanging the sides gives the same bits: one op of a commutative row on the two elements."""
-    if len(region.ops) != 2 or len(region.args) != 2:
+    block = region.block
+    if len(block.ops) != 2 or len(block.args) != 2:
         return False
-    op, end = region.ops
-    return (bool(op.row.algebra & Algebra.COMMUTATIVE) and set(op.operands) == set(region.args)
+    op, end = block.ops
+    return (bool(op.row.algebra & Algebra.COMMUTATIVE) and set(op.operands) == set(block.args)
             and end.operands == op.results)
 
 
-def instruction_of(region: Block) -> str | None:
+def instruction_of(region: Region) -> str | None:
     """The machine instruction on two f32 that a region is, and nothing else."""
-    if not commutes(region) or region.args[0].type != F32 or region.ops[0].name not in _INSTRUCTIONS:
+    block = region.block
+    if not commutes(region) or block.args[0].type != F32 or block.ops[0].name not in _INSTRUCTIONS:
         return None
-    return region.ops[0].name
+    return block.ops[0].name
+
+
+def is_idempotent(region: Region) -> bool:
+    """Whether two equal sides give themselves, the same bits: each result is one of the two, or an op of such a row."""
+    block = region.block
+    count = len(block.args) // 2
+    made = {op.result: op for op in block.ops if len(op.results) == 1}
+
+    def picks(value: Value, sides: set[Value]) -> bool:
+        op = made.get(value)
+        if value in sides:
+            return True
+        return op is not None and ((op.name in _IDEMPOTENT and set(op.operands) <= sides) or
+                                   (op.name == "select" and all(picks(v, sides) for v in op.operands[1:])))
+
+    return all(picks(value, {block.args[k], block.args[count + k]})
+               for k, value in enumerate(block.terminator.operands))
 
 
 def _tree(kernel: Kernel, name: str, values: Sequence[LlvmValue]) -> LlvmValue:
@@ -146,29 +167,30 @@ def _select(kernel: Kernel, flag: LlvmValue | bool, a: Sequence[LlvmValue],
 # --- from other lanes
 
 
-def shuffled(kernel: Kernel, instruction: str, part: Part, operand: int) -> Part:
+_WHOLE_WARP = 31        # how far a shuffle may reach: what PTX calls c
+
+
+def shuffled(kernel: Kernel, instruction: str, part: Part, lane: LlvmValue, end: int = _WHOLE_WARP) -> Part:
     """The part of another lane of the warp."""
-    lane = constant(I32, operand)
-    flag = part.flag if isinstance(part.flag, bool) else shuffle(kernel, instruction, part.flag, lane)
-    return Part(tuple(shuffle(kernel, instruction, v, lane) for v in part.values), flag)
+    flag = part.flag if isinstance(part.flag, bool) else shuffle(kernel, instruction, part.flag, lane, end)
+    return Part(tuple(shuffle(kernel, instruction, v, lane, end) for v in part.values), flag)
 
 
-def shuffle(kernel: Kernel, instruction: str, value: LlvmValue, operand: LlvmValue) -> LlvmValue:
-    """A value of another lane: `shuffle_xor` with a mask, for example.  All lanes take part."""
+def shuffle(kernel: Kernel, instruction: str, value: LlvmValue, operand: LlvmValue,
+            end: int = _WHOLE_WARP) -> LlvmValue:
+    """A value of another lane: `shuffle_xor` with a mask, for example.  All lanes take part; `end` is PTX's c."""
     code, t = kernel.code, value.type
     bits = as_bits(kernel, value, Type("i8"))
     if bits.type.bits == 64:
         low, high = code.cast("trunc", bits, I32), code.cast("trunc", code.op("lshr", bits, constant(I64, 32)), I32)
-        low, high = (code.cast("zext", _shuffle32(kernel, instruction, v, operand), I64) for v in (low, high))
+        low, high = (code.cast("zext", _shuffle32(kernel, instruction, v, operand, end), I64) for v in (low, high))
         whole = code.op("or", low, code.op("shl", high, constant(I64, 32)))
         return code.cast("inttoptr", whole, t) if t.element == "ptr" else code.bitcast(whole, t)
-    found = _shuffle32(kernel, instruction, code.cast("zext", bits, I32), operand)
+    found = _shuffle32(kernel, instruction, code.cast("zext", bits, I32), operand, end)
     if t == I1:
         return code.icmp("ne", found, constant(I32, 0))
     return code.bitcast(code.cast("trunc", found, t.as_int), t)
 
 
-def _shuffle32(kernel: Kernel, instruction: str, value: LlvmValue, operand: LlvmValue) -> LlvmValue:
-    clamp = 0 if instruction == "shuffle_up" else 31
-    args = [constant(I32, -1), value, operand, constant(I32, clamp)]
-    return kernel.code.machine(instruction, [I32], args)[0]
+def _shuffle32(kernel: Kernel, instruction: str, value: LlvmValue, operand: LlvmValue, end: int) -> LlvmValue:
+    return kernel.code.machine(instruction, [I32], [constant(I32, -1), value, operand, constant(I32, end)])[0]

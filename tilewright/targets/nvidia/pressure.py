@@ -13,67 +13,96 @@ instead of three; no gain beyond 64 KiB, such as five programs instead of four f
 
 Programs whose products of warpgroups take rows that are made in registers wait for each other's tensor cores, and so
 many are asked for as their buffers and tiles leave room for (rows scaled, 128 x 128 x 64, 8 warps: two need 128 of 144
-registers, without a spill; ptxas 13.0, 2026-12-01).
+registers, without a spill; ptxas 13.0, 2026-12-01).  While a product of warpgroups is under way a thread needs
+registers that no tile explains; no number of programs is asked for that leaves it fewer (`_multiplying`).
 Tests: tests/targets/nvidia/test_pressure.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from math import ceil
+from typing import NamedTuple
 
 from tilewright.ir.layout_rules import layout_of
 from tilewright.ir.node import Block, Module, Op, Value
 from tilewright.ir.types import BF16, F16, I1, I8, I16, Pointer, Tile, element_of
 from tilewright.ir.walk import ops_in
 from tilewright.layout.linear import OFFSET, REGISTER
+from tilewright.targets.nvidia import wgmma
+from tilewright.targets.nvidia.capability import Capability
 from tilewright.targets.nvidia.indices import index_values
 from tilewright.targets.nvidia.passes.staging import buffer_bytes_of
+from tilewright.targets.nvidia.registers import most_registers, programs_with
 
-_FILE = 1 << 16         # 32-bit registers of an SM (CUDA C++ Programming Guide, technical specifications)
-_MOST_PROGRAMS = 32     # that an SM holds
-_LEAST, _MOST = 40, 255     # registers of a thread, whatever its tiles need; an instruction names at most 255
+_LEAST = 40                 # registers of a thread, whatever its tiles need
 _LEAST_WAITING = 32         # the same of a program that waits for itself: then two of 32 warps fit
 _STEPS = 3                  # how many numbers of programs are tried above the usual one
 _IN_FLIGHT = 64 << 10       # bytes of loads on an SM beyond which more programs gain nothing (`_busy`)
 WAITS = frozenset({"reduce", "scan", "sort"})       # where a program's threads wait for one another
+_KEEPS = frozenset({"scan", "sort"})                # of these, those whose threads keep their elements meanwhile
 HOLDS = WAITS | {"dot", "warpgroup_dot"}            # where tiles cannot be made piece by piece
-_GRANULE = 8                # they are given out in eights
 _SHARED, _SHARED_BESIDE = 228 << 10, 1 << 10    # bytes of an SM that has wgmma, and what each program takes besides
 BESIDE_PRODUCTS = 15        # registers beside the tiles of a program that multiplies by warpgroups
+# And beside what lives while a product of warpgroups is under way, at least: with one less ptxas serialises products
+# (C7511, C7512) or spills, and with fewer than one instruction needs it refuses (C7602).  It is the same for all types
+# and sides, steps and blocks, and whether sums are added to or not; A in registers is 4 more for each step and block
+# (ptxas 13.0.88 for sm_90a, m64n8 to m64n256, 2026-12-01).
+_BESIDE_MULTIPLYING = 26
 _BESIDE = 16                # for addresses and what is in between, where a program has an SM for itself
 _WORD = 4                   # bytes of a register
 _WIDENING, _CHEAP = frozenset({"fp_ext", "ext_s", "ext_u"}), frozenset({BF16, F16, I8, I16})
 _NAMES = frozenset({"iota", "splat", "expand_dims", "broadcast"})      # what they give are other values' registers
 
 
-def programs_per_sm(module: Module, num_warps: int) -> int:
+def programs_per_sm(module: Module, num_warps: int, capability: Capability) -> int:
     """How many programs of a laid-out module shall fit on an SM, at least."""
-    return counts_of_programs(module, num_warps)[0]
+    return counts_of_programs(module, num_warps, capability)[0]
 
 
-def counts_of_programs(module: Module, num_warps: int, indices: Set[Value] | None = None) -> list[int]:
+def counts_of_programs(module: Module, num_warps: int, capability: Capability,
+                       indices: Set[Value] | None = None) -> list[int]:
     """The same, and behind it what to be content with, one after the other, where registers then do not suffice.
 
     `indices` are the module's `index_values`, where they are known.
     """
     pressure = _Pressure(module, indices)
     need, busy = pressure.most(), _busy(module)
-    usual = _room(need + need // 2 + _BESIDE, num_warps, _LEAST)     # with addresses and what is in between
+    multiplying = _multiplying(module, pressure, num_warps, capability)
+
+    def room(registers: int, least: int = _LEAST) -> int:
+        return programs_with(max(registers, least, multiplying), num_warps, capability)
+
+    usual = room(need + need // 2 + _BESIDE)        # with addresses and what is in between
     if busy == 1 and any(_takes_rows(op) for op in ops_in(module.entry.body)):
-        more = min(_room(need + BESIDE_PRODUCTS, num_warps, _LEAST), _by_buffers(module))
+        more = min(room(need + BESIDE_PRODUCTS), _by_buffers(module))
         return sorted({max(usual, more), usual, 1}, reverse=True)
-    crowded = busy if busy == 1 else min(_room(pressure.most_waiting() + _BESIDE, num_warps, _LEAST_WAITING), busy)
+    crowded = busy if busy == 1 else min(room(pressure.most_waiting() + _BESIDE, _LEAST_WAITING), busy)
     if any(map(_reads_shared, ops_in(module.entry.body))):
         crowded = min(crowded, _by_buffers(module))
     between = range(max(usual, crowded - _STEPS) + 1, crowded)
     return sorted({max(usual, crowded), *between, usual, 1}, reverse=True)
 
 
-def programs_of_products(module: Module, num_warps: int, beside: int) -> int:
+def programs_of_products(module: Module, num_warps: int, capability: Capability, beside: int) -> int:
     """How many programs of a laid-out module, which multiplies by warpgroups in loops, have room on an SM: its tiles'
     registers and `beside` of them, and its buffers."""
-    return min(_room(_Pressure(module).most() + beside, num_warps, _LEAST), _by_buffers(module))
+    pressure = _Pressure(module)
+    multiplying = _multiplying(module, pressure, num_warps, capability)
+    registers = max(pressure.most() + beside, _LEAST, multiplying)
+    return min(programs_with(registers, num_warps, capability), _by_buffers(module))
+
+
+def _multiplying(module: Module, pressure: _Pressure, num_warps: int, capability: Capability) -> int:
+    """The registers that a thread needs while products of warpgroups are under way; 0 without such."""
+    products: dict[Op, Value | None] = {}
+    for op in ops_in(module.entry.body) if capability.wgmma else ():
+        product = wgmma.of(op, capability, num_warps) if op.name in ("dot", "warpgroup_dot") else None
+        if product is not None:
+            left = op.operands[0]
+            layout = layout_of(left)
+            products[op] = left if not wgmma.is_shared(layout) and product.takes(layout, capability) else None
+    return pressure.most_multiplying(products) + _BESIDE_MULTIPLYING if products else 0
 
 
 def _reads_shared(op: Op) -> bool:
@@ -93,7 +122,7 @@ def _by_buffers(module: Module) -> int:
 
 def fits(module: Module, num_warps: int) -> bool:
     """Whether a thread can hold its tiles while it waits, if an SM runs one program of a laid-out module."""
-    return _Pressure(module).most_waiting() + _BESIDE <= min(_MOST, _FILE // (32 * num_warps))
+    return _Pressure(module).most_waiting() + _BESIDE <= most_registers(num_warps)
 
 
 def registers_held(module: Module) -> int:
@@ -103,17 +132,6 @@ def registers_held(module: Module) -> int:
     they are loaded: 8192 a thread, and none of them spilled).
     """
     return _Pressure(module).most_held()
-
-
-def _room(registers: int, num_warps: int, least: int) -> int:
-    """How many programs have room on an SM."""
-    limit = min(max(least, -(-registers // _GRANULE) * _GRANULE), _MOST)
-    return min(max(1, _FILE // (limit * 32 * num_warps)), _MOST_PROGRAMS)
-
-
-def most_registers(num_warps: int, programs: int = 1) -> int:
-    """What a thread can have if an SM has room for `programs`."""
-    return min(_FILE // (32 * num_warps * programs) // _GRANULE * _GRANULE, _MOST)
 
 
 def _busy(module: Module) -> int:
@@ -147,6 +165,17 @@ def widens(op: Op) -> bool:
         return False
     source, target = element_of(op.operands[0].type), element_of(op.result.type)
     return source in _CHEAP and target.bytes == _WORD
+
+
+class _Moment(NamedTuple):
+    """An op, and the registers of what lives behind, across and before it; `live` are the values across it, until the
+    next moment is asked for."""
+
+    op: Op
+    behind: int
+    across: int
+    before: int
+    live: Set[Value]
 
 
 class _Pressure:
@@ -183,41 +212,42 @@ class _Pressure:
 
     def most(self) -> int:
         """The most registers that tiles take at once."""
-        return self._most(self._body, (), None)
+        return max((max(m.behind, m.across, m.before) for m in self._moments(self._body, ())), default=0)
 
     def most_waiting(self) -> int:
-        """The same across an op in which a program's threads wait for one another, one of `WAITS`."""
-        return self._most(self._body, (), WAITS)
+        """The same across an op in which a program's threads wait for one another, one of `WAITS`; of scans and sorts
+        with their tiles, of which a thread has scanned or sorted its own while it waits."""
+        return max((max(m.behind, m.across, m.before) if m.op.name in _KEEPS else m.across
+                    for m in self._moments(self._body, ()) if m.op.name in WAITS), default=0)
 
     def most_held(self) -> int:
         """The same before or behind one of `HOLDS`."""
-        return self._most(self._body, (), HOLDS, with_own=True)
+        return max((max(m.behind, m.across, m.before) for m in self._moments(self._body, ()) if m.op.name in HOLDS),
+                   default=0)
 
-    def _most(self, block: Block, behind: Iterable[Value], at: Set[str] | None, with_own: bool = False) -> int:
-        """The same in `block`, if the values `behind` are needed after it: at any op, or across those called `at`; then
-        `with_own` also counts what they take or give."""
+    def most_multiplying(self, products: Mapping[Op, Value | None]) -> int:
+        """The same while one of `products` is under way, which also holds the operand that it has in registers."""
+        return max((m.behind + (0 if (operand := products[m.op]) is None or operand in m.live else
+                                self._size([operand]))
+                    for m in self._moments(self._body, ()) if m.op in products), default=0)
+
+    def _moments(self, block: Block, behind: Iterable[Value]) -> Iterator[_Moment]:
+        """What each op of `block` has around it, the last one first, if the values `behind` are needed after it."""
         live = {*behind, *self._held(block.terminator.operands)} if block.ops else set(behind)
         size = self._size(live)
-        most = size if at is None else 0
         for op in reversed(block.ops):
-            counts = at is None or op.name in at
-            if counts and with_own:
-                most = max(most, size)
+            size_behind = size
             for result in op.results:
                 if result in live:
                     live.remove(result)
                     size -= self._sizes[result]
-            if counts and size > most:
-                most = size
             for region in op.regions:
-                most = max(most, self._most(region, live, at, with_own))
+                yield from self._moments(region, live)
             needed = {*self._held(op.operands), *(v for r in op.regions for v in self._held(_outer(r)))} - live
-            if needed:
-                live |= needed
-                size += self._size(needed)
-            if counts and (with_own or at is None) and size > most:
-                most = size
-        return most
+            before = size + self._size(needed)
+            yield _Moment(op, size_behind, size, before, live)
+            live |= needed
+            size = before
 
     def _held(self, values: Iterable[Value]) -> Iterator[Value]:
         """What is kept for these: the narrow tile for a widened one."""

@@ -62,11 +62,12 @@ def write_owned(kernel: Kernel, value: Value, base: LlvmValue, place: Callable[[
         shared_write(kernel, shared_address(kernel, base, place(register), element.bytes), [v], element, guard)
 
 
-def exchange(kernel: Kernel, parts: Sequence[tuple[Value, Callable[[int], LlvmValue]]], result: Value, size: int,
+def exchange(kernel: Kernel, op: Op, parts: Sequence[tuple[Value, Callable[[int], LlvmValue]]],
              wanted: Callable[[int], LlvmValue]) -> None:
-    """Tiles written to scratch of `size` elements, each at its own places; `result` reads at `wanted(register)`."""
+    """Tiles written to the scratch of `op`, each at its own places; its result reads at `wanted(register)`."""
+    result = op.results[0]
     element = element_of(result.type)
-    base = kernel.shared.begin(size * element.bytes)
+    base = kernel.shared.begin(op).address
     for value, place in parts:
         write_owned(kernel, value, base, place)
     kernel.shared.meet()
@@ -101,7 +102,7 @@ def reshape(kernel: Kernel, op: Op) -> None:
     elif not by_renaming(kernel, op):
         have, want = layout_of(source), layout_of(result)
         size = math.prod(shape_of(source.type))
-        exchange(kernel, [(source, lambda r: index_in(kernel, shape_of(source.type), have, r))], result, size,
+        exchange(kernel, op, [(source, lambda r: index_in(kernel, shape_of(source.type), have, r))],
                  lambda r: limited(kernel, index_in(kernel, shape_of(result.type), want, r), size))
 
 
@@ -197,7 +198,7 @@ def _gathered(kernel: Kernel, op: Op, parts: Sequence[tuple[Value, Callable[[int
               wanted: Callable[[int], LlvmValue]) -> None:
     """`exchange` through a row-major tile of `shape`; places of padding are kept inside it."""
     size = math.prod(shape)
-    exchange(kernel, parts, op.results[0], size, lambda r: limited(kernel, wanted(r), size))
+    exchange(kernel, op, parts, lambda r: limited(kernel, wanted(r), size))
 
 
 def iota(kernel: Kernel, op: Op) -> None:

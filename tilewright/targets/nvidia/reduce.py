@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from math import prod
 
 from tilewright.ir.layout_rules import layout_of
-from tilewright.ir.node import Block, Op
+from tilewright.ir.node import Op
 from tilewright.ir.types import I1 as IR_I1
-from tilewright.ir.types import Element, Tile, element_of, shape_of
+from tilewright.ir.types import Tile, element_of, shape_of
 from tilewright.layout import Layout, views
-from tilewright.layout.linear import LANE, REGISTER, WARP
+from tilewright.layout.linear import LANE, WARP
 from tilewright.targets.llvm.identities import identity_constant
 from tilewright.targets.llvm.types import I32, constant
 from tilewright.targets.llvm.types import Value as LlvmValue
@@ -32,38 +32,37 @@ from tilewright.targets.nvidia.partial import (
     merge_all,
     shuffled,
 )
+from tilewright.targets.nvidia.picks import Region
+from tilewright.targets.nvidia.scratch import rows_of
 from tilewright.targets.nvidia.state import Kernel
 
-_ALIGN = 16
-_MANY_WARPS = 16        # reading 8 totals takes less time than one and three shuffles
+_MANY_WARPS = 16        # reading 8 totals takes less time than one and three shuffles, if one instruction combines two
+_MANY_MERGES = 8        # the same where it takes several
 
 
 def reduce(kernel: Kernel, op: Op) -> None:
     """A `reduce` of one or more tiles along an axis."""
     layout, axis = layout_of(op.operands[0]), op.attrs["axis"]
-    region = op.regions[0]
-    kept = views.sliced(layout, axis, keep_registers=True)
-    rows: dict[int, list[int]] = {}
-    for register in range(layout.size(REGISTER)):
-        rows.setdefault(kept(register=register), []).append(register)
-    result = views.sliced(layout, axis)
-    totals = [_of_registers(kernel, op, layout, rows[result(register=r)]) for r in range(result.size(REGISTER))]
+    region = Region(kernel, op)
+    totals = [_of_registers(kernel, op, layout, row) for row in rows_of(layout, axis)]
     lanes = [i for i, b in enumerate(layout.coordinate(axis).bases(LANE)) if b]
     totals = [_across_lanes(kernel, region, total, lanes) for total in totals]
-    totals = _across_warps(kernel, op, totals, result)
+    totals = _across_warps(kernel, op, region, totals, views.sliced(layout, axis))
     for k, value in enumerate(op.results):
         kernel.bind(value, [total.values[k] for total in totals])
 
 
 def _of_registers(kernel: Kernel, op: Op, layout: Layout, row: Sequence[int]) -> Part:
     """The total of some registers of each thread."""
-    neutral = identity_constant(op)
+    neutral, axis = identity_constant(op), op.attrs["axis"]
     whole = all(flag_of(kernel, op, layout, register) is True for register in row)
     narrow = Narrow.of(kernel, op) if len(row) > 2 and whole else None
     if narrow is not None:
         return Part((narrow.extremum(row),))
     parts = [part_of(kernel, op, layout, register) for register in row]
-    return merge_all(kernel, op.regions[0], [_filled(kernel, part, neutral) for part in parts])
+    places = [layout.coordinate(axis)(register=register) for register in row]
+    region = Region(kernel, op, ordered=places == sorted(places))
+    return merge_all(kernel, region, [_filled(kernel, part, neutral) for part in parts])
 
 
 def part_of(kernel: Kernel, op: Op, layout: Layout, register: int) -> Part:
@@ -97,13 +96,13 @@ def lane_flag(kernel: Kernel, bit: int) -> LlvmValue:
     return code.icmp("ne", code.op("and", code.tid, constant(I32, 1 << bit)), constant(I32, 0))
 
 
-def _across_lanes(kernel: Kernel, region: Block, total: Part, bits: Sequence[int]) -> Part:
+def _across_lanes(kernel: Kernel, region: Region, total: Part, bits: Sequence[int]) -> Part:
     name = instruction_of(region)
     if name is not None and bits and total.flag is True:
         return Part((across_lanes(kernel, name, total.values[0], bits),))
     for bit in bits:
-        other = shuffled(kernel, "shuffle_xor", total, 1 << bit)
-        if commutes(region):
+        other = shuffled(kernel, "shuffle_xor", total, constant(I32, 1 << bit))
+        if commutes(region) or region.is_symmetric:
             total = merge(kernel, region, total, other)
         else:
             upper = lane_flag(kernel, bit)
@@ -111,7 +110,7 @@ def _across_lanes(kernel: Kernel, region: Block, total: Part, bits: Sequence[int
     return total
 
 
-def _across_warps(kernel: Kernel, op: Op, totals: list[Part], result: Layout) -> list[Part]:
+def _across_warps(kernel: Kernel, op: Op, region: Region, totals: list[Part], result: Layout) -> list[Part]:
     """Every warp's totals to scratch; every thread combines those that it needs.
 
     Of many warps each lane takes one total, and the lanes of a warp combine them, in the same order: where these lanes
@@ -122,26 +121,25 @@ def _across_warps(kernel: Kernel, op: Op, totals: list[Part], result: Layout) ->
     bits = [i for i, b in enumerate(along) if b]
     if not bits:
         return totals
-    exchange = Exchange(kernel, [element_of(v.type) for v in op.operands], result, bits,
-                        any(not isinstance(t.flag, bool) for t in totals))
+    exchange = Exchange(kernel, op, result, bits, any(not isinstance(t.flag, bool) for t in totals))
     exchange.write(totals)
-    if 1 << len(bits) >= _MANY_WARPS and not any(result.bases(LANE)[:len(bits)]):
+    many = _MANY_MERGES if instruction_of(region) is None else _MANY_WARPS
+    if 1 << len(bits) >= many and not any(result.bases(LANE)[:len(bits)]):
         lane = kernel.code.op("and", kernel.code.tid, constant(I32, (1 << len(bits)) - 1))
-        return [_across_lanes(kernel, op.regions[0], exchange.read(lane, r), range(len(bits)))
+        return [_across_lanes(kernel, region, exchange.read(lane, r), range(len(bits)))
                 for r in range(len(totals))]
-    return [merge_all(kernel, op.regions[0], exchange.read_all(r)) for r in range(len(totals))]
+    return [merge_all(kernel, region, exchange.read_all(r)) for r in range(len(totals))]
 
 
 class Exchange:
-    """Partial results of warps in scratch: for each operand an array [warp along the axis, index beside it].
+    """Partial results of warps in scratch of `op`: for each operand an array [warp along the axis, index beside it].
 
     `beside` is the layout of the results; warp bits `bits` tell the warps along the axis apart, in order.
     """
 
-    def __init__(self, kernel: Kernel, elements: Sequence[Element], beside: Layout, bits: Sequence[int],
-                 flagged: bool) -> None:
+    def __init__(self, kernel: Kernel, op: Op, beside: Layout, bits: Sequence[int], flagged: bool) -> None:
         self._kernel, self._beside = kernel, beside
-        self._elements = [*elements, *([IR_I1] if flagged else [])]
+        self._elements = [*(element_of(v.type) for v in op.operands), *([IR_I1] if flagged else [])]
         self._flagged = flagged
         self._rows = prod(beside.shape)
         warps = list(beside.bases(WARP))
@@ -149,17 +147,11 @@ class Exchange:
             warps[bit] = self._rows << k
         self._layout = Layout((1 << len(bits), *beside.shape), tuple(
             (name, tuple(warps) if name == WARP else bases) for name, bases in beside.inputs))
-        self._offsets: list[int] = []
-        size = 0
-        for element in self._elements:
-            self._offsets.append(size)
-            size += -(-(self._rows << len(bits)) * element.bytes // _ALIGN) * _ALIGN
-        self._base = kernel.shared.begin(size)
+        self._scratch = kernel.shared.begin(op)
+        assert self._scratch.arrays == len(self._elements)
 
     def _address(self, operand: int, index: LlvmValue) -> LlvmValue:
-        code = self._kernel.code
-        base = code.op("add", self._base, constant(I32, self._offsets[operand]))
-        return shared_address(self._kernel, base, index, self._elements[operand].bytes)
+        return shared_address(self._kernel, self._scratch.array(operand), index, self._elements[operand].bytes)
 
     def write(self, parts: Sequence[Part]) -> None:
         """All registers' parts, each once; then they are there for all threads."""

@@ -1,25 +1,28 @@
 """What a program may ask of a GPU, checked before code is generated or assembled, and how many stages fit.
 
-Shared memory is the buffers of pipelined loops and, on top, scratch; both are known before LLVM sees anything.
+Shared memory is the buffers of pipelined loops and, on top, scratch; both are known before text is written
+(`allocation`).
 Tests: tests/targets/nvidia/test_resources.py.
 """
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Iterator
 from functools import cache
 
-from tilewright.diagnostics import CompilationError, FewerStagesWarning, OutOfResources, SingleCtaWarning
+from tilewright.diagnostics import UNKNOWN, CompilationError, FewerStagesWarning, OutOfResources, SingleCtaWarning
 from tilewright.ir.node import Module
+from tilewright.ir.walk import defining_ops
 from tilewright.language.options import Options
 from tilewright.targets.nvidia.capability import Capability
 from tilewright.targets.nvidia.pressure import registers_held
+from tilewright.targets.nvidia.registers import REGISTERS, THREAD_REGISTERS, WARP_SIZE, most_registers
+from tilewright.targets.nvidia.scratch import BUFFERS
+from tilewright.targets.nvidia.shared import Allocation
 
 MAX_WARPS = 32              # 1024 threads a block (CUDA C++ Programming Guide, technical specifications)
-REGISTERS = 1 << 16         # 32 bits each, of a block; the same place
-THREAD_REGISTERS = 255      # of a thread; the same place
-WARP_SIZE = 32
 # A kernel whose tiles need more registers than a thread has keeps them in local memory and is slow, but right.  Beyond
 # this many times as much ptxas works for minutes: dots of 256x256x16 in 1 warp (9.0 times) take it 26 s, of 512x512x16
 # in 4 (the same) 24 s, of 512x512x512 in 4 (12 times) more than 300 s; of 256x256x64 in 4 (4.0 times) 4 s.
@@ -64,6 +67,21 @@ def check_registers(module: Module, num_warps: int) -> None:
                              f"has; {_cure(num_warps)}.")
 
 
+def too_few_registers(name: str, wanted: int, options: Options) -> OutOfResources:
+    """The error for a kernel that the assembler refuses, since some instruction takes `wanted` registers of a thread
+    (0: it does not say how many), more than `options` leave it even if an SM runs one program."""
+    warps = options.num_warps
+    limit = most_registers(warps) if options.maxnreg is None else options.maxnreg
+    required = max(wanted, limit + 1)
+    if options.maxnreg is None:
+        left, cure = f"num_warps={warps} leaves", "fewer warps leave more"
+    else:
+        left, cure = f"maxnreg={limit} leaves", f"maxnreg={required} or more, or none, may do"
+    return OutOfResources(required, limit, "registers",
+                          f"{name} has instructions that take at least {required} in each thread, and {left} it "
+                          f"{limit}; {cure}.")
+
+
 def check_length(name: str, text: str, num_warps: int) -> None:
     """Raise `OutOfResources` for LLVM text that the assembler would work on for many minutes."""
     lines = text.count("\n")
@@ -80,12 +98,13 @@ def _cure(num_warps: int) -> str:
 
 
 def stages_that_fit(name: str, wanted: int, needs: Callable[[int], Iterator[int]], capability: Capability,
-                    warned: Callable[[str], object] = lambda message: None) -> int:
+                    warned: Callable[[str], object] = lambda message: None,
+                    where: Callable[[], str] = lambda: "") -> int:
     """The largest number of stages up to `wanted` with which the kernel `name` fits into shared memory.
 
     `needs(stages)` gives what the buffers of so many take, and then, if it is asked further, what a program takes in
     all.  Less than `wanted` is a `FewerStagesWarning`, whose message `warned` gets; `OutOfResources` if not even one
-    stage fits.
+    stage fits, which says what `where` knows of what the last one takes (`place_of_most`).
     """
     limit = capability.shared_bytes
     asked = required = 0
@@ -106,4 +125,17 @@ def stages_that_fit(name: str, wanted: int, needs: Callable[[int], Iterator[int]
             break       # other stages make no difference
     stages_too = "" if required == asked else f" even with num_stages=1 ({asked} with num_stages={wanted})"
     raise OutOfResources(required, limit, "shared memory",
-                         f"{name} takes so much{stages_too}; smaller blocks take less.")
+                         f"{name} takes so much{stages_too}{where()}; smaller blocks take less.")
+
+
+def place_of_most(module: Module, allocation: Allocation) -> str:
+    """Which line of the user's takes most of a kernel's shared memory, for a message; nothing if it is no single one,
+    or not known."""
+    op, use = max(allocation.uses, key=lambda pair: pair[1].stop)
+    if op.name in BUFFERS or 2 * use.need.bytes < allocation.bytes:
+        return ""
+    made = defining_ops(module.entry.body)
+    sources = (op, *(made[v] for v in op.operands if v in made))       # a conversion has no line, what it converts does
+    line = next((o.loc for o in sources if o.loc != UNKNOWN), None)
+    return "" if line is None else (f", {use.need.bytes} of it where threads exchange data at "
+                                    f"{os.path.basename(line.file)}:{line.line}")

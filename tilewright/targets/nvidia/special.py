@@ -106,8 +106,13 @@ def _divide(code: Code, op: Op, args: Sequence[Value]) -> Value:
     quotient = code.machine(f"div.{op.name[-1]}{b.type.bits}", [b.type], args)[0]
     if op.name.startswith("rem"):
         return code.op("sub", a, code.op("mul", quotient, b))       # a, if b is 0
-    nothing = constant(b.type, 0)
-    return code.select(code.icmp("eq", b, nothing), nothing, quotient)
+    return unless_zero(code, b, quotient)
+
+
+def unless_zero(code: Code, divisor: Value, quotient: Value) -> Value:
+    """The quotient of the hardware; x / 0 is 0."""
+    nothing = constant(divisor.type, 0)
+    return code.select(code.icmp("eq", divisor, nothing), nothing, quotient)
 
 
 # --- eight-bit floats, where the hardware converts them (capability 8.9 and newer)

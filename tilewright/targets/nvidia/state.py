@@ -26,9 +26,8 @@ from tilewright.targets.llvm.types import I32, I64, constant, integer_value
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia.emit.code import Code
 from tilewright.targets.nvidia.lazy import Lazy, Picked, registers_of
-from tilewright.targets.nvidia.shared import SharedMemory, alignment
+from tilewright.targets.nvidia.shared import Allocation, SharedMemory
 from tilewright.targets.nvidia.unobserved import unobserved
-from tilewright.targets.nvidia.wgmma import alignment_of
 
 if TYPE_CHECKING:
     from tilewright.targets.nvidia.capability import Capability
@@ -57,23 +56,20 @@ _FRESH = frozenset({"iota", "splat", "expand_dims", "broadcast", "permute", "hin
 class Kernel:
     """The state of one kernel's code generation."""
 
-    def __init__(self, module: Module, code: Code, capability: Capability, indices: set[Value]) -> None:
+    def __init__(self, module: Module, code: Code, capability: Capability, indices: set[Value],
+                 allocation: Allocation) -> None:
         self.module = module
         self.code = code
         self.capability = capability
         self.axis = Axis(module)
         self.alias = Alias(module)
         self.indices = indices
-        self.branches = any(op.name in ("for", "while", "if") for op in ops_in(module.entry.body))
         self.divides = any(op.name in _SIGN_MATTERS for op in ops_in(module.entry.body))
         self.written: frozenset[Value] = frozenset()
         self.ahead = _loaded_ahead(module.entry.body)
         self.unobserved = unobserved(module.entry.body)
-        self.uses: Mapping[Value, int] | None = None
         self.messages = Messages()
-        self.shared = SharedMemory(code, max(alignment(max(
-            (int(op.attrs.get("swizzle", 0)) for op in ops_in(module.entry.body)), default=0)),
-            alignment_of(module.entry.body, capability, code.num_warps)))
+        self.shared = SharedMemory(code, allocation)
         self.lines: LineTable | None = None     # of the user's source
         self.whole_words = False        # some access takes the aligned word of 32 bits around its element
         self.run_block: Callable[[Block], None]
@@ -84,6 +80,7 @@ class Kernel:
         self.formats: dict[str, int] = {}      # of `device_print`
         self.hidden_parameters: list[str] = []
         self.tensor_maps: list[Mapping[str, Any]] = []      # parameters behind those, as `tensor_maps` describes them
+        self.quotients: dict[tuple[str, tuple[tuple[LlvmValue, LlvmValue], ...]], Registers] = {}
         self._values: dict[Value, Registers] = {}
         self._wide: dict[Value, Registers] = {}
         self._later: dict[Value, tuple[Callable[[], Registers], object]] = {}
@@ -172,10 +169,13 @@ class Kernel:
     def wide(self, value: Value) -> Registers:
         """An integer in 64 bits: computed so if it is an index, else extended."""
         known = self._wide.get(value)
-        if known is None:
-            narrow = self.registers(value)
-            return registers_of(self.code, len(narrow), lambda r: self.code.to_i64(narrow[r]))
-        return known
+        return self.extended(value) if known is None else known
+
+    def extended(self, value: Value) -> Registers:
+        """The registers of an integer, in 64 bits."""
+        narrow = self.registers(value)
+        return registers_of(self.code, len(narrow),
+                            lambda r: self.code.to_i64(narrow[r]) if narrow[r].type.bits < 64 else narrow[r])
 
     def extended_constant(self, value: Value) -> Registers:
         """A 32-bit integer constant as one of 64 bits."""

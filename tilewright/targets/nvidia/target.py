@@ -52,6 +52,7 @@ from tilewright.targets.llvm.machine import (
     CUBIN,
     FROM_PTX,
     Assembler,
+    AssemblerRefusal,
     Compiler,
     Machine,
     Request,
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from tilewright.passes.manager import Pass
     from tilewright.targets.nvidia.driver.device import Device
     from tilewright.targets.nvidia.generate import Generated
+    from tilewright.targets.nvidia.shared import Allocation
 
 # Names the generated code: part of every cache key, so a change of code generation must change it.
 VERSION = "nvidia-1"
@@ -88,6 +90,19 @@ def _plain(module: Module, options: Options, generated: Generated) -> Mapping[st
     if generated.metadata["tensor_maps"]:
         found["plain"] = {"module": print_module(FORGET_BOXES.run(module)), "options": given}
     return found
+
+
+def _with_more_registers(text: str, programs: Sequence[int], num_warps: int,
+                         wanted: int = 0) -> tuple[str, Sequence[int]] | None:
+    """A kernel's text for a smaller one of these counts of programs on an SM, with those behind it: the first that
+    leaves a thread more registers, and `wanted` of them; None if there is no such."""
+    with NO_FORK:
+        from tilewright.targets.nvidia.emit.code import with_programs
+        from tilewright.targets.nvidia.registers import most_registers
+    limits = [most_registers(num_warps, n) for n in programs]
+    more = next((k for k, limit in enumerate(limits) if limit > limits[0] and limit >= wanted), 0)
+    freer = with_programs(text, programs[more])
+    return (freer, programs[more:]) if freer != text else None
 
 
 class OnlyCompiled(LoadedKernel):
@@ -163,18 +178,19 @@ class NvidiaTarget(Target):
         return passes.standard(options.enable_fp_fusion, self._copies_boxes)
 
     def laid_out(self, module: Module, options: Options) -> Module:
-        """`module`, on which `passes` have run, with layouts and barriers, and as many stages as have buffers."""
-        return self._fitting(module, options, lambda staged: 0, lambda message: None)[0]
+        """`module`, on which `passes` have run, with layouts and barriers, and as many stages as fit."""
+        return self._fitting(module, options, lambda message: None)[0]
 
     def _limited(self, options: Options) -> Capability:
         """What the GPU can do for a kernel with these options."""
         return self.capability if options.maxnreg is None else self.capability._replace(registers=options.maxnreg)
 
-    def _fitting(self, module: Module, options: Options, shared_bytes: Callable[[Module], int],
-                 warned: Callable[[str], object], may_persist: bool = True) -> tuple[Module, int]:
-        """The same with as many stages as fit, and what is left of `num_stages`; `shared_bytes` says what all of a
-        module takes, `warned` gets the message of a `FewerStagesWarning`."""
+    def _fitting(self, module: Module, options: Options, warned: Callable[[str], object],
+                 may_persist: bool = True) -> tuple[Module, Allocation, int]:
+        """The same with as many stages as fit, its shared memory, and what is left of `num_stages`; `warned` gets the
+        message of a `FewerStagesWarning`."""
         with NO_FORK:
+            from tilewright.targets.nvidia.allocation import allocate
             from tilewright.targets.nvidia.passes.boxes import copy_boxes
             from tilewright.targets.nvidia.passes.held import hold
             from tilewright.targets.nvidia.passes.lay_out import lay_out
@@ -183,34 +199,38 @@ class NvidiaTarget(Target):
             from tilewright.targets.nvidia.passes.persist import persist
             from tilewright.targets.nvidia.passes.pipeline import most_stages, pipeline
             from tilewright.targets.nvidia.passes.staging import buffer_bytes_of
-            from tilewright.targets.nvidia.resources import check_registers, stages_that_fit
+            from tilewright.targets.nvidia.resources import check_registers, place_of_most, stages_that_fit
         limited = self._limited(options)
         laid_out = lay_out(module, options.num_warps, limited)
         check_registers(laid_out, options.num_warps)
         if may_persist and options.maxnreg is None:
-            laid_out = persist(laid_out, options.num_warps)
+            laid_out = persist(laid_out, options.num_warps, limited)
         laid_out = make_left_operands(laid_out, options.num_warps, limited)
         held = hold(laid_out, options.num_warps, limited)
-        found: dict[int, Module] = {}
+        found: dict[int, tuple[Module, Allocation]] = {}
 
         def needs(stages: int) -> Iterator[int]:
+            def shared_bytes(staged: Module) -> int:
+                ordered = order(copy_boxes(staged))
+                found[stages] = ordered, allocate(ordered, limited, options.num_warps)
+                return found[stages][1].bytes
+
             def staged(given: Module) -> Module:
                 return pipeline(given, options.num_stages, options.num_warps, limited, stages)
 
             first = staged(held) if held is not laid_out else None
-            if first is not None and buffer_bytes_of(first) <= limited.shared_bytes:
-                found[stages] = order(copy_boxes(first))
-                if (total := shared_bytes(found[stages])) <= limited.shared_bytes:
-                    yield from (total, total)
-                    return
+            if first is not None and buffer_bytes_of(first) <= limited.shared_bytes and (
+                    total := shared_bytes(first)) <= limited.shared_bytes:
+                yield from (total, total)
+                return
             first = staged(laid_out)
             yield buffer_bytes_of(first)
-            found[stages] = order(copy_boxes(first))
-            yield shared_bytes(found[stages])
+            yield shared_bytes(first)
 
         wanted = most_stages(laid_out, options.num_stages)
-        stages = stages_that_fit(module.entry_name, wanted, needs, limited, warned)
-        return found[stages], options.num_stages if stages == wanted else min(stages, options.num_stages)
+        stages = stages_that_fit(module.entry_name, wanted, needs, limited, warned,
+                                 lambda: place_of_most(*found[min(found)]) if found else "")
+        return *found[stages], options.num_stages if stages == wanted else min(stages, options.num_stages)
 
     def compile(self, module: Module, options: Options, meanwhile: Callable[[], object] | None = None,
                 any_grid: bool = False) -> CodeObject:
@@ -232,16 +252,11 @@ class NvidiaTarget(Target):
             from tilewright.ir.text import print_module
             from tilewright.targets.nvidia.generate import generate
             from tilewright.targets.nvidia.resources import ONE_CTA, check_length
-        made: list[Generated] = []
-
-        def shared_bytes(staged: Module) -> int:
-            made.append(generate(staged, self._limited(options), options.num_warps, options.line_info, options.maxnreg))
-            return int(made[-1].metadata["shared"])
-
         fewer: list[str] = []
         with COLLECTOR_RESTS:
-            laid_out, num_stages = self._fitting(module, options, shared_bytes, fewer.append, may_persist)
-        generated = made[-1]        # what fits is asked about last
+            laid_out, shared, num_stages = self._fitting(module, options, fewer.append, may_persist)
+            generated = generate(laid_out, self._limited(options), options.num_warps, options.line_info,
+                                 options.maxnreg, shared)
         check_length(module.entry_name, generated.text, options.num_warps)
         texts: dict[str, str] = {}
         others: dict[str, Any] = {}
@@ -282,24 +297,33 @@ class NvidiaTarget(Target):
     def _made(self, text: str, programs: Sequence[int], name: str, options: Options,
               meanwhile: Callable[[], object] | None = None) -> tuple[bytes, str, dict[str, Any]]:
         """The binary, the PTX, and what is said of them; for the first number of programs on an SM that leaves each
-        thread registers enough, or the last."""
+        thread registers enough, or the last.
+
+        `OutOfResources` if the assembler takes none of them, for want of registers.
+        """
         with NO_FORK:
-            from tilewright.targets.nvidia.assemble import report_of
-            from tilewright.targets.nvidia.emit.code import with_programs
-            from tilewright.targets.nvidia.pressure import most_registers
+            from tilewright.targets.nvidia.assemble import registers_wanted, report_of
+            from tilewright.targets.nvidia.registers import most_registers
+            from tilewright.targets.nvidia.resources import too_few_registers
         assembler = replace(self.assembler or Assembler(), options=("-lineinfo",) if options.line_info else ())
-        ptx, *made = self._products(text, assembler, name, meanwhile)
+        try:
+            ptx, *made = self._products(text, assembler, name, meanwhile)
+        except AssemblerRefusal as refusal:
+            wanted = registers_wanted(refusal.log)
+            if wanted is None:
+                raise
+            freer = _with_more_registers(text, programs, options.num_warps, wanted)
+            if freer is None:
+                raise too_few_registers(name, wanted, options) from None
+            return self._made(*freer, name, options)
         if not made:
             return ptx, ptx.decode(), {"binary": "ptx"}
         cubin, log, tool = made
         report = report_of(cubin, log.decode())
         held_short = report.spill_bytes and report.registers < most_registers(options.num_warps)
-        limits = [most_registers(options.num_warps, n) for n in programs]
-        more = next((k for k, limit in enumerate(limits) if limit > limits[0]), 0)
-        if held_short and more:     # registers matter more than programs on the SM
-            freer = with_programs(text, programs[more])
-            if freer != text:
-                return self._made(freer, programs[more:], name, options)
+        freer = _with_more_registers(text, programs, options.num_warps) if held_short else None
+        if freer is not None:       # registers matter more than programs on the SM
+            return self._made(*freer, name, options)
         return cubin, ptx.decode(), {
             "binary": "cubin", "registers": report.registers, "spill_bytes": report.spill_bytes,
             "local_bytes": report.stack_bytes,

@@ -20,17 +20,17 @@ from tilewright.ir.node import Op, Value
 from tilewright.ir.types import Scalar, element_of
 from tilewright.layout.access import best_access
 from tilewright.layout.linear import pack
-from tilewright.layout.plan import Kind
 from tilewright.targets.llvm import convert
 from tilewright.targets.llvm.types import I32, I64, constant, float_value
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia import matrix
 from tilewright.targets.nvidia.boxes import fence
-from tilewright.targets.nvidia.conversion import converted, plan_of, write_registers
+from tilewright.targets.nvidia.conversion import converted, write_registers
 from tilewright.targets.nvidia.emit.products import Statement
 from tilewright.targets.nvidia.mma import Mma
+from tilewright.targets.nvidia.scratch import way_of
 from tilewright.targets.nvidia.state import Kernel
-from tilewright.targets.nvidia.wgmma import ALIGNMENT, ROWS, Placed, Wgmma, is_shared, of
+from tilewright.targets.nvidia.wgmma import ROWS, Placed, Wgmma, is_shared, of
 
 _ADDRESS_BITS = 0x3FFF      # of a descriptor, in units of 16 bytes
 _UNIT = 4                   # log2 of these
@@ -109,10 +109,10 @@ def _multiply(kernel: Kernel, op: Op, product: Wgmma, wait: bool) -> None:
 
 def _operands(kernel: Kernel, op: Op, product: Wgmma) -> tuple[_Described | matrix.Fragments, _Described]:
     a, b = op.operands[:2]
-    left = _described(kernel, product, 0, a) if is_shared(layout_of(a)) else _in_registers(kernel, product, a)
+    left = _described(kernel, product, 0, a) if is_shared(layout_of(a)) else _in_registers(kernel, op, product, a)
     right = _described(kernel, product, 1, b) if is_shared(layout_of(b)) else None
     missing = [(which, v) for which, v, known in ((0, a, left), (1, b, right)) if known is None]
-    found = _through_scratch(kernel, product, missing)
+    found = _through_scratch(kernel, op, product, missing)
     left, right = left or found[0], right or found[1]
     assert isinstance(right, _Described)
     return left, right
@@ -137,30 +137,25 @@ def _at(kernel: Kernel, placed: Placed, address: LlvmValue) -> _Described:
     return _Described(placed, code.op("or", code.cast("zext", units, I64), constant(I64, placed.descriptor)))
 
 
-def _in_registers(kernel: Kernel, product: Wgmma, value: Value) -> matrix.Fragments | None:
+def _in_registers(kernel: Kernel, op: Op, product: Wgmma, value: Value) -> matrix.Fragments | None:
     """A in the registers that a product takes, if no shared memory is needed to bring it there."""
-    way = plan_of(kernel, layout_of(value), product.left, product.element)
-    if way.kind is Kind.SHARED:
+    if not product.takes(layout_of(value), kernel.capability):
         return None
+    way = way_of(kernel.capability, layout_of(value), product.left, product.element)
     mma = Mma("", str(product.element), product.result, product.element, 2, 2)
     fragments = matrix.Fragments(kernel, mma, "A", product.left, product.element)
-    fragments.hold(converted(kernel, way, kernel.registers(value), product.element))
+    fragments.hold(converted(kernel, op, way, kernel.registers(value), product.element))
     return fragments
 
 
-def _through_scratch(kernel: Kernel, product: Wgmma, values: Sequence[tuple[int, Value]]) -> dict[int, _Described]:
+def _through_scratch(kernel: Kernel, op: Op, product: Wgmma,
+                     values: Sequence[tuple[int, Value]]) -> dict[int, _Described]:
     """Tiles written to scratch, as products read them; by the number of the operand."""
     if not values:
         return {}
-    code, placed, size = kernel.code, [], 0
-    for which, value in values:
-        way = product.in_scratch(which, layout_of(value))
-        placed.append((which, value, way, size))
-        size += -(-way.bytes // ALIGNMENT) * ALIGNMENT
-    base = kernel.shared.begin(size, ALIGNMENT)
-    found = {}
-    for which, value, way, offset in placed:
-        start = code.op("add", base, constant(I32, offset)) if offset else base
+    scratch, found = kernel.shared.begin(op), {}
+    for number, (which, value) in enumerate(values):
+        way, start = product.in_scratch(which, layout_of(value)), scratch.array(number)
         access = best_access(layout_of(value), way.layout, product.element.bytes, store=True)
         write_registers(kernel, access, start, kernel.registers(value), product.element)
         found[which] = _at(kernel, way, start)

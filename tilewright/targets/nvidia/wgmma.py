@@ -24,7 +24,7 @@ from tilewright.layout.mma import WARPGROUP_ROWS, warpgroup_accumulator, warpgro
 from tilewright.layout.plan import Kind, plan
 from tilewright.layout.shared import SWIZZLE_WIDTHS, nvmma
 from tilewright.targets.nvidia.capability import Capability
-from tilewright.targets.nvidia.pressure import most_registers
+from tilewright.targets.nvidia.registers import most_registers
 
 ROWS = 64               # of an instruction
 ALIGNMENT = 1024        # eight rows of the widest swizzle

@@ -137,7 +137,7 @@ def test_a_grid_with_many_programs_is_for_the_general_kernel(driver: FakeDriver,
     kernel.launch(grid, [1, 2, 3])
     assert general.launches == [(grid, [1, 2, 3])] * elsewhere and len(driver.launched) == (not elsewhere)
     slots = (ctypes.c_uint64 * 3)(4, 5, 6)
-    assert kernel._any_grid(ctypes.addressof(slots), *grid) == 0
+    assert kernel._by_python(ctypes.addressof(slots), *grid) == 0
     assert general.launches[elsewhere:] == [(grid, [4, 5, 6])] * elsewhere
 
 
@@ -147,7 +147,7 @@ def test_an_error_of_the_general_kernel_is_kept(driver: FakeDriver) -> None:
 
     kernel = CudaKernel(code(most_programs=8), Device(0), general=fails)
     slots = (ctypes.c_uint64 * 3)(4, 5, 6)
-    assert kernel._any_grid(ctypes.addressof(slots), 9, 1, 1) == -1
+    assert kernel._by_python(ctypes.addressof(slots), 9, 1, 1) == -1
     assert isinstance(kernel.failure((9, 1, 1), 0), OutOfResources)
 
 

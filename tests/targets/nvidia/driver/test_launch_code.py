@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -66,17 +67,23 @@ def launch(driver: Driver) -> Any:
 
 def run(launch: Any, context: int = CURRENT, stream: object = None, device: int = 3, params: int = 3,
         blocks: int = 0, grid: tuple[int, int, int] = (10, 20, 30), fill: Any = None,
-        table: Any = None, most: int = 2**63 - 1, any_grid: Any = None, native: Any = None) -> tuple[int, int]:
-    """The result of a launch, and what it left in the frame."""
+        table: Any = None, most: int = 2**63 - 1, by_python: Any = None, native: Any = None, status: int = 0,
+        failed: Sequence[int] = ()) -> tuple[int, int]:
+    """The result of a launch, and what it left in the frame; `failed` is the first word of each status record."""
+    numbers = (ctypes.c_uint64 * (len(failed) + 1))(*failed)
+    listed = (ctypes.c_uint64 * (len(failed) + 1))(
+        len(failed), *(ctypes.addressof(numbers) + 8 * k for k in range(len(failed))))
+    head = ctypes.c_uint64(ctypes.addressof(listed))
     words = (ctypes.c_uint64 * (Record.SIZE // 8))()
     for offset, value in ((Record.FUNCTION, 0x77), (Record.CONTEXT, context),
                           (Record.STREAM, 0 if stream is None else id(stream)), (Record.DEVICE, id(device)),
                           (Record.PARAMS, params), (Record.THREADS, 128), (Record.SHARED, 4096),
                           (Record.BLOCKS, blocks), (Record.MOST_PROGRAMS, most), (Record.DEVICE_NUMBER, device),
                           (Record.NATIVE_STREAM, 0 if native is None else ctypes.cast(native, P).value or 0),
-                          (Record.ANY_GRID, 0 if any_grid is None else ctypes.cast(any_grid, P).value or 0),
+                          (Record.BY_PYTHON, 0 if by_python is None else ctypes.cast(by_python, P).value or 0),
+                          (Record.STATUS, status), (Record.FAILURES, ctypes.addressof(head)),
                           (Record.FILL, 0 if fill is None else ctypes.cast(fill, P).value or 0),
-                          (Record.MAPS, 0 if fill is None else 2), (Record.FIRST_MAP, params + bool(blocks)),
+                          (Record.MAPS, 0 if fill is None else 2), (Record.FIRST_MAP, params + bool(blocks or status)),
                           (Record.TABLE, 0 if table is None else ctypes.addressof(table))):
         words[offset // 8] = value
     slots, frame = (ctypes.c_uint64 * 5)(2**63 + 5, 6, 7, 8, 9), (ctypes.c_uint64 * 32)()
@@ -90,7 +97,7 @@ def test_everything_reaches_the_driver(driver: Driver, launch: Any) -> None:
     assert driver.calls == [(0x77, 10, 20, 30, 128, 1, 1, 4096, None, [2**63 + 5, 6, 7], None)]
 
 
-@pytest.mark.parametrize("grid", [(4096, 1, 1), (100, 1, 1), (133, 2, 1), (1000, 20, 30), (7, 0, 1), (0, 1, 1)])
+@pytest.mark.parametrize("grid", [(4096, 1, 1), (100, 1, 1), (133, 2, 1), (1000, 20, 30)])
 def test_blocks_of_several_programs(driver: Driver, launch: Any, grid: tuple[int, int, int]) -> None:
     """132 at once; the kernel has two parameters and the number of programs."""
     driver.calls.clear()
@@ -179,10 +186,42 @@ def test_a_grid_with_many_programs_is_launched_elsewhere(driver: Driver, launch:
         asked.append((list((ctypes.c_uint64 * 3).from_address(slots)), sizes))
         return answer
 
-    any_grid = FILL(launched)
-    code, _ = run(launch, context=OTHER, grid=grid, most=most, any_grid=any_grid)
+    by_python = FILL(launched)
+    code, _ = run(launch, context=OTHER, grid=grid, most=most, by_python=by_python)
     assert code == (answer if elsewhere else 0) and asked == [([2**63 + 5, 6, 7], grid)] * elsewhere
     assert [c[0] for c in driver.calls] == (["push", "pop"] if elsewhere else ["push", 0x77, "pop"])
+
+
+@pytest.mark.parametrize("grid", [(0, 1, 1), (7, 0, 1), (7, 7, 0), (0, 0, 0)])
+def test_nothing_is_launched_on_an_empty_grid(driver: Driver, launch: Any, grid: tuple[int, int, int]) -> None:
+    """The driver takes it for an error."""
+    driver.calls.clear()
+    assert run(launch, context=OTHER, grid=grid, failed=[1]) == (0, 0) and driver.calls == []
+
+
+@pytest.mark.parametrize("fill", [None, FILL(lambda *_: 1)], ids=["no maps", "maps"])
+def test_the_status_follows_the_parameters(driver: Driver, launch: Any, fill: Any) -> None:
+    driver.calls.clear()
+    table = (ctypes.c_uint64 * 4)(0, 0, 0xA0, 0xB0)
+    assert run(launch, params=2, status=0x5000, failed=[0, 0, 0], fill=fill, table=table) == (0, 0)
+    assert driver.calls[-1][-2] == [2**63 + 5, 6, 0x5000]
+    assert fill is None or driver.maps == [0xA0, 0xB0]
+
+
+@pytest.mark.parametrize("failed", [[2, 0, 0], [0, 0, 1], [4]])
+@pytest.mark.parametrize("answer", [0, -1])
+def test_after_a_failure_python_launches_or_raises(driver: Driver, launch: Any, failed: list[int],
+                                                   answer: int) -> None:
+    driver.calls.clear()
+    asked = []
+
+    def launched(slots: int, *sizes: int) -> int:
+        asked.append((list((ctypes.c_uint64 * 3).from_address(slots)), sizes))
+        return answer
+
+    code, _ = run(launch, context=OTHER, status=0x5000, failed=failed, by_python=FILL(launched))
+    assert code == answer and asked == [([2**63 + 5, 6, 7], (10, 20, 30))]
+    assert [c[0] for c in driver.calls] == ["push", "pop"]
 
 
 @pytest.mark.parametrize("answer", [0, -1])

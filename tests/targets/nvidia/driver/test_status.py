@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import sys
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ from tilewright.targets.base import CodeObject
 from tilewright.targets.nvidia.driver import status
 from tilewright.targets.nvidia.driver.cuda import CUDA
 from tilewright.targets.nvidia.driver.device import Device
-from tilewright.targets.nvidia.driver.status import Status, raise_failures
+from tilewright.targets.nvidia.driver.status import Loaded, Status, raise_failures
 
 PLACE = {"file": "user.py", "line": 7, "column": 4, "end_line": 7, "end_column": 9, "function": "k", "caller": None}
 CODE = CodeObject("nvidia", "k", b"", {}, {"asserts": [{"message": "first", "location": PLACE},
@@ -32,7 +33,7 @@ def words(monkeypatch: pytest.MonkeyPatch) -> ctypes.Array[ctypes.c_uint64]:
         return 0, ctypes.addressof(memory)
 
     monkeypatch.setitem(CUDA.__dict__, "api", SimpleNamespace(cuMemHostAlloc=host_alloc))
-    monkeypatch.setattr(status, "_KNOWN", set())
+    monkeypatch.setattr(status, "LOADED", Loaded())
     return memory
 
 
@@ -83,3 +84,21 @@ def test_the_drivers_own_wait_raises_it(words: ctypes.Array[ctypes.c_uint64], mo
     with pytest.raises(KernelAssertionError, match=r"in program \(0, 0, 3\): first"):
         Device(0).synchronize()
     assert waited == ["cuCtxSynchronize"]
+
+
+def listed(loaded: Loaded) -> list[int]:
+    """The addresses that native code looks at."""
+    at = ctypes.c_uint64.from_address(loaded.head).value
+    count = ctypes.c_uint64.from_address(at).value
+    return list((ctypes.c_uint64 * count).from_address(at + 8))
+
+
+def test_native_code_finds_the_words_of_what_is_loaded(words: ctypes.Array[ctypes.c_uint64],
+                                                       monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert listed(status.LOADED) == []
+    kernels = [Status(CODE, DEVICE) for _ in range(3)]
+    assert listed(kernels[0].loaded) == [ctypes.addressof(words)] * 3 and listed(status.NONE) == []
+    del kernels[1:]
+    gc.collect()
+    assert listed(status.LOADED) == [ctypes.addressof(words)] and list(status.LOADED) == kernels

@@ -60,6 +60,7 @@ class Launchers:
     """Makes `bind` functions; one for a process is enough, and it stays for good."""
 
     def __init__(self, library: Library, compiler: Compiler, store: ObjectStore | None) -> None:
+        self._kinds: list[type] = []        # named by the record
         self._library, self._compiler, self._store = library, compiler, store
         self._loaded: dict[str, Image] = {}
         self.image = image = Image(load_object(source_key(LAUNCHER_SOURCES), launcher_text, compiler, store,
@@ -71,6 +72,7 @@ class Launchers:
         self._types = (ctypes.c_int64 * (Types.SIZE // WORD))()
         self.types = ctypes.addressof(self._types)
         self._types[Types.ARRAY // WORD] = id(np.ndarray) if _arrays_are_known() else 0
+        self._tell: Callable[[Any], Any] | None = None
         self._is_neg = sys.intern("is_neg")
         self._types[Types.IS_NEG // WORD] = id(self._is_neg)
 
@@ -106,6 +108,23 @@ class Launchers:
             self._types[Types.DESCRIBE // WORD] = describe
         if self._types[Types.CUDA_PLAIN // WORD] == torch_layout.UNKNOWN:
             torch_layout.learn_gpu(torch, describe, self._types, values)
+
+    def ask(self, tell: Callable[[Any], Any]) -> None:
+        """Have this function tell of objects whose classes are learnt as `Types.TOLD`; the first one stays."""
+        if self._tell is None:
+            self._tell = tell
+            self._types[Types.TELL // WORD] = id(tell)
+
+    def learn_class(self, kind: type, how: int) -> None:
+        """Read objects of this class natively from now on, as `how` says (`Types.KINDS`); there is room for few."""
+        known = self._types[Types.KNOWN_KINDS // WORD]
+        if kind in self._kinds or known == Types.MOST_KINDS or (how == Types.LIKE_TENSORS
+                                                                and not self._types[Types.TENSOR // WORD]):
+            return
+        self._kinds.append(kind)
+        place = (Types.KINDS + Types.KIND * known) // WORD
+        self._types[place], self._types[place + 1] = id(kind), how
+        self._types[Types.KNOWN_KINDS // WORD] = known + 1
 
     def bind(self, state: int) -> Callable[[Any, Any], Any]:
         """The builtin `bind(kernel, grid)` for the launcher whose state is at address `state`."""

@@ -1,9 +1,9 @@
 """The native launcher, as LLVM text: what runs between `kernel[grid](...)` and the first program of a known kernel.
 
 `bind` makes the object that `kernel[grid]` gives; calling it runs `call`: find how the arguments are passed (a shape),
-read their values (`launcher_values`), find the specialisation with that key, look whether everything that its code
-read is still the same object, derive the launch facts from the bytes that the arguments reach, evaluate the grid
-(`launcher_grids`), look again if that was a function's doing, and launch.
+read their values (`launcher_values`; that may ask Python, and fail), find the specialisation with that key, see that
+everything that its code read is still the same object, derive the launch facts from the bytes that the arguments reach,
+evaluate the grid (`launcher_grids`), look again if that was a function's doing, and launch.
 The code is the same for all kernels; what differs is in tables (`records.Launcher`), which Python fills when the slow
 way has succeeded.  Whatever the tables do not know, and every error in the arguments, goes the slow way:
 `SLOW(kernel, grid, key address or 0, *args, **kwargs)`, a Python function, whose result is the launch's; with
@@ -305,7 +305,12 @@ class LauncherCode:
         shape = n.call("find_shape", state, positional, names)
         n.when(self._is_null(n, shape), slowly)
         tensors = n.call("read_values", state, shape, args, tables.key, tables.slots, tables.reaches)
-        n.when(n.is_("slt", tensors, 0), slowly)
+
+        def not_read() -> None:
+            n.when(n.f.not_(self._is_null(n, n.call("PyErr_Occurred"))), lambda: n.leave(0))
+            slowly()
+
+        n.when(n.is_("slt", tensors, 0), not_read)
         key = n.as_int(tables.key)
         chosen = n.f.alloca(PTR, 2)
 

@@ -50,23 +50,26 @@ class GridCode:
         return n.is_("ne", n.both(n.get(n.at(key, n.mul(k, 16))), Tag.TENSOR), 0)
 
     def _sizes_of(self) -> None:
-        """The three sizes of a tuple or list of exact ints; 1, or 0 if it has to go the slow way."""
+        """The three sizes of a tuple or list of exact ints; 1, or 0 if it has to go the slow way, as one has with any
+        but ones behind the third."""
         n = self.module.function("sizes_of", [("grid", PTR), ("sizes", PTR)], I64, inline=True)
         grid, sizes = n.params
+        further = n.f.alloca(I64, align=8)
         n.put(sizes, 8, 1)
         n.put(sizes, 16, 1)
 
         def read(kind: str) -> None:
             count = n.call(f"Py{kind}_Size", grid)
-            n.when(n.either(n.is_("ult", count, 1), n.is_("ugt", count, 3)), lambda: n.leave(0))
+            n.when(n.is_("eq", count, 0), lambda: n.leave(0))
 
-            def size(k: Value) -> None:
+            def size(k: Value, place: Value, wrong: str, limit: int) -> None:
                 thing = n.call(f"Py{kind}_GetItem", grid, k)
                 n.when(n.is_("ne", n.get(thing, OB_TYPE, PTR), self.values.int_type), lambda: n.leave(0))
-                n.when(n.is_("eq", n.call("read_int", thing, n.item(sizes, k)), 0), lambda: n.leave(0))
-                n.when(n.is_("ugt", n.get(n.item(sizes, k)), _LIMIT), lambda: n.leave(0))
+                n.when(n.is_("eq", n.call("read_int", thing, place), 0), lambda: n.leave(0))
+                n.when(n.is_(wrong, n.get(place), limit), lambda: n.leave(0))
 
-            n.count(0, count, size)
+            n.count(0, n.least(count, 3), lambda k: size(k, n.item(sizes, k), "ugt", _LIMIT))
+            n.count(3, count, lambda k: size(k, further, "ne", 1))
 
         def others() -> None:
             n.when(n.is_("ne", n.get(grid, OB_TYPE, PTR), self.list_type), lambda: n.leave(0))

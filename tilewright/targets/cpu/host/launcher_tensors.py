@@ -15,7 +15,7 @@ Tests: tests/runtime/test_native_launch.py, tests/targets/cpu_host/test_tensors.
 from __future__ import annotations
 
 from tilewright.targets.cpu.host.native import NativeModule
-from tilewright.targets.cpu.host.records import Array, Reaches, Rule, Tag, Types
+from tilewright.targets.cpu.host.records import Array, Reaches, Rule, Tag, Types, element_word
 from tilewright.targets.llvm.types import I8, I32, I64, PTR, VOID, Value, constant
 
 WIDE_ELEMENTS = 2**30       # runtime.launch says the same
@@ -28,11 +28,6 @@ _DL_DEVICE, _DL_NDIM, _DL_DTYPE, _DL_SHAPE, _DL_STRIDES, _DL_OFFSET, _DL_SIZE = 
 NUMPY_TYPES = {0: (6, 8), 1: (0, 8), 2: (1, 8), 3: (0, 16), 4: (1, 16), 5: (0, 32), 6: (1, 32), 7: (0, 64), 8: (1, 64),
                9: (0, 64), 10: (1, 64), 11: (2, 32), 12: (2, 64), 23: (2, 16)}
 _MOST_NUMPY = 32
-
-
-def element_word(code: int, bits: int) -> int:
-    """DLPack's four bytes for an element type."""
-    return code | bits << 8 | 1 << 16
 
 
 class TensorCode:
@@ -50,6 +45,7 @@ class TensorCode:
             words[number] = element_word(code, bits)
         listed = ", ".join(f"i32 {word}" for word in words)
         module.writer.add_global(f"@numpy_types = internal constant [{_MOST_NUMPY} x i32] [{listed}]")
+        self._note_reach()
         self._reach()
         self._tensor_key()
         self._describe_ordinary()
@@ -58,6 +54,18 @@ class TensorCode:
         self._describe_by_keys()
         self._read_torch()
         self._read_array()
+
+    def _note_reach(self) -> None:
+        """Note the bytes that tensor number `number`, with elements of `size` bytes, reaches."""
+        n = self.module.function("note_reach", [("low", I64), ("high", I64), ("size", I64), ("reaches", PTR),
+                                                ("number", I64)], inline=True)
+        low, high, size, reaches, number = n.params
+        pair = n.at(reaches, n.mul(number, Reaches.PAIR))
+        n.put(pair, Reaches.PAIRS, low)
+        n.put(pair, Reaches.PAIRS + 8, high)
+        wide = n.is_("uge", n.sub(high, low), n.mul(size, WIDE_ELEMENTS))
+        n.when(n.both(wide, n.is_("ne", high, low)), lambda: n.put(reaches, Reaches.WIDE, 2))
+        n.end()
 
     def _reach(self) -> None:
         """The bytes that a strided tensor, number `number`, reaches; `unit` is what strides count, null strides are
@@ -89,11 +97,7 @@ class TensorCode:
             n.write(high, n.pick(some, n.add(n.read(high), size), address))
 
         n.when(n.is_("eq", n.as_int(strides), 0), is_dense, is_strided)
-        pair = n.at(reaches, n.mul(number, Reaches.PAIR))
-        n.put(pair, Reaches.PAIRS, n.read(low))
-        n.put(pair, Reaches.PAIRS + 8, n.read(high))
-        wide = n.is_("uge", n.sub(n.read(high), n.read(low)), n.mul(size, WIDE_ELEMENTS))
-        n.when(n.both(wide, n.is_("ne", n.read(high), n.read(low))), lambda: n.put(reaches, Reaches.WIDE, 2))
+        n.call("note_reach", n.read(low), n.read(high), size, reaches, number)
         n.end()
 
     def _tensor_key(self) -> None:

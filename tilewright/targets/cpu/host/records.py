@@ -130,14 +130,19 @@ class Types:
     not known.  `PLAIN` and `INFERRED` are the keys of ordinary tensors, which the `GET_` functions describe,
     `CUDA_PLAIN` and `CUDA_INFERRED` those of such tensors on a GPU; -1 where they are not known.  `ELEMENTS` are
     DLPack's words for torch's numbers of dtypes, 32 bits each.
+    `KINDS` are further classes, `KNOWN_KINDS` of them, each with one of the words below it: subclasses of torch's
+    Tensor that are read as it is, and classes of objects that `TELL`, a Python function, is asked about.
     """
 
     ARRAY, TENSOR, PARAMETER, DESCRIBE, IS_NEG = 0, 8, 16, 24, 32
     TENSOR_AT, KEYS_AT, NEGATIVE, PLAIN, INFERRED = 40, 48, 56, 64, 72
     GET_DATA, GET_SHAPE, GET_STRIDES, GET_DTYPE, GET_DIM = 80, 88, 96, 104, 112
     CUDA_PLAIN, CUDA_INFERRED, GET_GPU = 120, 128, 136
-    ELEMENTS, MOST_ELEMENTS = 144, 64
-    SIZE = ELEMENTS + 4 * MOST_ELEMENTS
+    TELL, KNOWN_KINDS = 144, 152
+    ELEMENTS, MOST_ELEMENTS = 160, 64
+    KINDS, KIND, MOST_KINDS = ELEMENTS + 4 * MOST_ELEMENTS, 16, 16
+    SIZE = KINDS + KIND * MOST_KINDS
+    LIKE_TENSORS, TOLD = 1, 2
 
 
 class Array:
@@ -149,9 +154,15 @@ class Array:
 
 
 class Rule:
-    """Bits of a parameter's rule."""
+    """Bits of a parameter's rule.
+
+    Of one whose annotation fixes its type: a tensor, whatever its elements are (`POINTER`), or a number of float32,
+    float64 or, with its bits from `WIDTH` on, an integer.
+    """
 
     CONSTEXPR, BY_VALUE, BY_ALIGNMENT, SLOW = 1, 2, 4, 8
+    POINTER, FLOAT32, FLOAT64, INTEGER, SIGNED, WIDTH = 16, 32, 64, 128, 256, 16
+    NUMBER = FLOAT32 | FLOAT64 | INTEGER
 
 
 class Shape:
@@ -205,5 +216,10 @@ class Tag:
     """First words of a value's key.  A tensor's has its element type (DLPack's 4 bytes) from bit 16 on."""
 
     EXACT_INT, EXACT_FLOAT, EXACT_OBJECT = 1, 2, 3      # compile-time values; the second word is the value
-    ONE, INT32, INT64, FLOAT, BOOL, NONE, TENSOR = 16, 17, 18, 19, 20, 21, 32
+    ONE, INT32, INT64, FLOAT, BOOL, NONE, FIXED, TENSOR = 16, 17, 18, 19, 20, 21, 22, 32
     DIVISIBLE = 256
+
+
+def element_word(code: int, bits: int) -> int:
+    """DLPack's four bytes for an element type."""
+    return code | bits << 8 | 1 << 16

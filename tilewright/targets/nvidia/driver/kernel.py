@@ -28,13 +28,20 @@ from tilewright.targets.nvidia.driver.launch_record import (
     Record,
     blocks_along_x,
 )
-from tilewright.targets.nvidia.driver.status import Status, raise_failures
-from tilewright.targets.nvidia.driver.stream import current_stream, native_stream_function, raw_stream_function
+from tilewright.targets.nvidia.driver.status import NONE, Status, raise_failures
+from tilewright.targets.nvidia.driver.stream import (
+    current_stream,
+    native_stream_function,
+    raw_stream_function,
+    stream_is_told_by_python,
+)
 from tilewright.targets.nvidia.driver.tensor_maps import Maps, TensorMaps
 
 _FREE_SHARED = 48 << 10         # more dynamic shared memory has to be asked for: CUDA C++ Programming Guide, 7.2.3
 _MOST_ROWS = 65535              # of a grid's second and third dimension
 _NO_MAPS = Maps([], [])
+_LAUNCH = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64,
+                            ctypes.c_int64, ctypes.c_void_p)        # `launch_code`
 
 
 def _launch_text() -> str:
@@ -67,11 +74,15 @@ class CudaKernel(LoadedKernel):
         self.shared_bytes = int(data["shared"])
         self._most_programs = int(data.get("most_programs", 0)) or sys.maxsize
         self._params = len(data["params"])      # how many of the slots are parameters of the entry
+        self._slots = ctypes.c_uint64 * max(1, self._params)
+        self._hidden = len(data["hidden"])      # behind them: at most one
         self._count = len(data["tensor_maps"])
         self._maps = TensorMaps(data["tensor_maps"]) if self._count else None
         self._table = (ctypes.c_uint64 * (self._params + self._count))()    # slots and maps: `launch_code`
         self._in_table = _NO_MAPS
         self._error: Exception | None = None        # of `_fill_table`
+        self._kept: tuple[Any, int] = (None, device.index)      # what the record names
+        self._native: Callable[..., int] | None = None
         self._status = Status(code, device) if "status" in data["hidden"] else None
         with device.current():
             self._library = CUDA.call("cuLibraryLoadData", code.binary, None, None, 0, None, None, 0)
@@ -96,8 +107,8 @@ class CudaKernel(LoadedKernel):
 
     @property
     def record(self) -> int:    # type: ignore[override]
-        """See `LoadedKernel`; kernels with assertions are launched by Python, which looks for failures before."""
-        by_python = self._status is not None or self._params + self._count > MOST_PARAMS
+        """See `LoadedKernel`; native code knows torch's streams, and Python those of other libraries."""
+        by_python = self._params + self._count > MOST_PARAMS or stream_is_told_by_python()
         return 0 if by_python else ctypes.addressof(self._words)
 
     @computed
@@ -116,7 +127,9 @@ class CudaKernel(LoadedKernel):
 
     def make_launchable(self, native: NativeCode) -> None:
         stream = raw_stream_function()
-        self._kept = (stream, self.device.index)        # named by the record
+        if self._native is not None and self._kept[0] is stream:
+            return
+        self._kept = (stream, self.device.index)
         library = ctypes.CDLL(LIBRARY)
         symbols = {name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in DRIVER_SYMBOLS}
         for offset, value in (
@@ -127,11 +140,14 @@ class CudaKernel(LoadedKernel):
                 (Record.DEVICE_NUMBER, self.device.index),
                 (Record.PARAMS, self._params), (Record.THREADS, self.threads), (Record.SHARED, self.shared_bytes),
                 (Record.BLOCKS, self._blocks), (Record.TABLE, ctypes.addressof(self._table)),
-                (Record.MAPS, self._count), (Record.FIRST_MAP, self._params + bool(self._blocks)),
+                (Record.MAPS, self._count), (Record.FIRST_MAP, self._params + self._hidden),
                 (Record.FILL, 0 if self._maps is None else ctypes.cast(self._fill, ctypes.c_void_p).value or 0),
                 (Record.MOST_PROGRAMS, self._most_programs),
-                (Record.ANY_GRID, ctypes.cast(self._any_grid, ctypes.c_void_p).value or 0)):
+                (Record.BY_PYTHON, ctypes.cast(self._by_python, ctypes.c_void_p).value or 0),
+                (Record.STATUS, 0 if self._status is None else self._status.address),
+                (Record.FAILURES, (NONE if self._status is None else self._status.loaded).head)):
             self._words[offset // 8] = value
+        self._native = _LAUNCH(self._words[Record.LAUNCH // 8])
 
     @computed
     def _fill(self) -> Any:
@@ -154,13 +170,13 @@ class CudaKernel(LoadedKernel):
             return -1
 
     @computed
-    def _any_grid(self) -> Any:
-        return FILL(self._launch_general)
+    def _by_python(self) -> Any:
+        return FILL(self._launch_for_native)
 
-    def _launch_general(self, address: int, x: int, y: int, z: int) -> int:
-        """Called by a native launch on a grid with more than `most_programs` along an axis."""
+    def _launch_for_native(self, address: int, x: int, y: int, z: int) -> int:
+        """Called by a native launch on a grid with more than `most_programs` along an axis, or behind a failure."""
         try:
-            self.launch((x, y, z), tuple((ctypes.c_uint64 * self._params).from_address(address)))
+            self._launch_by_python((x, y, z), tuple((ctypes.c_uint64 * self._params).from_address(address)))
             return 0
         except Exception as error:
             self._error = error
@@ -183,6 +199,15 @@ class CudaKernel(LoadedKernel):
 
     def launch(self, grid: tuple[int, int, int], slots: Sequence[int]) -> None:
         """Put a launch on the current stream of the device; returns before it has run."""
+        if self._native is None or self._kept[0] is not raw_stream_function() or stream_is_told_by_python():
+            self._launch_by_python(grid, slots)
+            return
+        words, frame = self._slots(*slots[:self._params]), ctypes.c_uint64()
+        code = self._native(ctypes.addressof(self._words), words, *grid, ctypes.byref(frame))
+        if code:
+            raise self.failure(grid, ctypes.addressof(frame))
+
+    def _launch_by_python(self, grid: tuple[int, int, int], slots: Sequence[int]) -> None:
         wrong = self._wrong_grid(grid)
         if wrong is not None:
             raise wrong

@@ -5,8 +5,11 @@
 points at the slots, and calls cuLaunchKernel.  Python's lock is held.
 A kernel that loops over programs (`BLOCKS`, how many of its blocks the GPU runs at once, is not 0) gets as many
 blocks along x as there are, at most one a program, and the number of programs as a parameter behind the slots.
+A kernel with assertions gets the address of its status record there (`STATUS`); it never loops over programs.
 The record's words are `launch_record.Record`; `frame` gets the driver's error code.
-A grid with more than `Record.MOST_PROGRAMS` along an axis is for other code: `Record.ANY_GRID` launches it.
+A grid with more than `Record.MOST_PROGRAMS` along an axis is for other code, and where a failed assertion waits to be
+raised (`Record.FAILURES`), that is Python's business: `Record.BY_PYTHON` launches or raises.
+A grid without programs is no launch, which the driver would refuse.
 Of a kernel with tensor maps, `Record.TABLE` has the slots of its last launch and then the addresses of the maps that
 belong to them; where the slots are others now, `Record.FILL` is called, which is Python's.
 Tests: tests/targets/nvidia/driver/test_launch_code.py.
@@ -38,8 +41,9 @@ def text() -> str:
     f = module.function("launch", [("record", PTR), ("slots", PTR), ("x", I64), ("y", I64), ("z", I64),
                                    ("frame", PTR)], I64)
     record, slots, x, y, z, frame = f.params
+    _have_programs(f, (x, y, z))
     pushed = _enter_context(f, record)
-    _have_few_programs(f, record, slots, (x, y, z), pushed)
+    _may_launch(f, record, slots, (x, y, z), pushed)
     _have_maps(f, record, slots, (x, y, z), pushed)
     stream = _stream(f, record, pushed)
     arguments = _arguments(f, record, slots, x)
@@ -62,6 +66,16 @@ def _word(f: FunctionWriter, record: Value, offset: int, t: Type = I64) -> Value
 def _call(f: FunctionWriter, name: str, args: Sequence[Value]) -> Value:
     result = next(r for n, r, _ in _SYMBOLS if n == name)
     return f.emit(result, f"call {result} @{name}({', '.join(map(str, args))})")
+
+
+def _have_programs(f: FunctionWriter, grid: Sequence[Value]) -> None:
+    """Return if there is nothing to launch."""
+    x, y, z = (f.icmp("eq", size, constant(I64, 0)) for size in grid)
+    none, go = f.label("none"), f.label("some")
+    f.cond_br(f.op("or", f.op("or", x, y), z), none, go)
+    f.place(none)
+    f.ret(constant(I64, 0))
+    f.place(go)
 
 
 def _enter_context(f: FunctionWriter, record: Value) -> Value:
@@ -91,16 +105,29 @@ def _leave(f: FunctionWriter, pushed: Value, result: Value) -> None:
     f.ret(result)
 
 
-def _have_few_programs(f: FunctionWriter, record: Value, slots: Value, grid: Sequence[Value], pushed: Value) -> None:
-    """Return if the grid is one for other code, which launches it."""
+def _may_launch(f: FunctionWriter, record: Value, slots: Value, grid: Sequence[Value], pushed: Value) -> None:
+    """Return if the grid is one for other code, or a failed assertion waits: then Python launches or raises."""
     limit = _word(f, record, Record.MOST_PROGRAMS)
     x, y, z = (f.icmp("ugt", size, limit) for size in grid)
-    other, go = f.label("general"), f.label("few")
-    f.cond_br(f.op("or", f.op("or", x, y), z), other, go)
+    other, go = f.label("by_python"), f.label("few")
+    f.cond_br(f.op("or", _has_failed(f, record), f.op("or", f.op("or", x, y), z)), other, go)
     f.place(other)
-    function = _word(f, record, Record.ANY_GRID, PTR)
+    function = _word(f, record, Record.BY_PYTHON, PTR)
     _leave(f, pushed, f.emit(I64, f"call i64 {function.name}({', '.join(map(str, (slots, *grid)))})"))
     f.place(go)
+
+
+def _has_failed(f: FunctionWriter, record: Value) -> Value:
+    """Whether one of the words that tell of failed assertions does; kernels on GPUs write them."""
+    listed = f.load(_word(f, record, Record.FAILURES, PTR), PTR, 8)
+    zero, one = constant(I64, 0), constant(I64, 1)
+
+    def add(k: Value, carried: tuple[Value, ...]) -> tuple[Value, ...]:
+        words = f.load(f.gep(listed, f.op("add", k, one), I64), PTR, 8)
+        return (f.op("or", carried[0], f.load(words, I64, 8)),)
+
+    (numbers,) = f.loop(zero, f.load(listed, I64, 8), one, add, (zero,))
+    return f.icmp("ne", numbers, zero)
 
 
 def _have_maps(f: FunctionWriter, record: Value, slots: Value, grid: Sequence[Value], pushed: Value) -> None:
@@ -166,7 +193,8 @@ def _blocks(f: FunctionWriter, record: Value, programs: Value, others: Value) ->
 
 
 def _arguments(f: FunctionWriter, record: Value, slots: Value, programs: Value) -> Value:
-    """The addresses of the parameters' values; that of the number of programs is one more than some kernels take."""
+    """The addresses of the parameters' values; that of the status' address, or else of the number of programs, is one
+    more than some kernels take."""
     addresses = f.alloca(PTR, MOST_PARAMS + 1, align=8)
     zero, one = constant(I64, 0), constant(I64, 1)
 
@@ -176,8 +204,8 @@ def _arguments(f: FunctionWriter, record: Value, slots: Value, programs: Value) 
 
     count = _word(f, record, Record.PARAMS)
     f.loop(zero, count, one, address, ())
-    last = f.alloca(I64, align=8)
-    f.store(programs, last, 8)
+    last, status = f.alloca(I64, align=8), _word(f, record, Record.STATUS)
+    f.store(f.select(f.icmp("eq", status, zero), programs, status), last, 8)
     f.store(last, f.gep(addresses, count, PTR), 8)
     table, first = _word(f, record, Record.TABLE, PTR), _word(f, record, Record.FIRST_MAP)
 

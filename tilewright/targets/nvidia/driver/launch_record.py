@@ -10,19 +10,21 @@ import ctypes
 from collections.abc import Sequence
 
 MOST_PARAMS = 64            # what a native launcher passes at most
-KEY = "cuda launch 4"       # changes with the text, which is stored under it
+KEY = "cuda launch 5"       # changes with the text, which is stored under it
 DRIVER_SYMBOLS = ("cuCtxGetCurrent", "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2", "cuLaunchKernel")
 
 
 class Record:
     """Offsets in a kernel's record.  `STREAM` is the address of torch's Python function or 0, `DEVICE` of its argument,
     `NATIVE_STREAM` that of the C function which says the same, or 0, and `DEVICE_NUMBER` its argument; `MAPS` is the
-    number of tensor maps, `FILL` 0 without any; more than `MOST_PROGRAMS` along an axis of the grid are launched by
-    `ANY_GRID`, a function like that."""
+    number of tensor maps, `FILL` 0 without any; more than `MOST_PROGRAMS` along an axis of the grid, and any grid while
+    a failed assertion waits to be raised, are launched by `BY_PYTHON`, a function like that.  `STATUS` is the address
+    that follows the slots, or 0, and `FAILURES` that of the word where `status.Loaded` says which words tell of failed
+    assertions."""
 
     (LAUNCH, FUNCTION, CONTEXT, STREAM, DEVICE, PARAMS, THREADS, SHARED, BLOCKS, TABLE, MAPS, FIRST_MAP, FILL,
-     MOST_PROGRAMS, ANY_GRID, NATIVE_STREAM, DEVICE_NUMBER) = range(0, 136, 8)
-    SIZE = 136
+     MOST_PROGRAMS, BY_PYTHON, NATIVE_STREAM, DEVICE_NUMBER, STATUS, FAILURES) = range(0, 152, 8)
+    SIZE = 152
 
 
 # Fill the table for the slots at an address, for a launch on the grid x, y, z: 1; 0 if the launch is done, in another

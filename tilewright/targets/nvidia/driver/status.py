@@ -4,7 +4,8 @@ A kernel with `device_assert` gets the address of four words that host and devic
 them, and its kernel ends early; nothing traps, so the context lives on.  Launches do not wait, so a failure is
 raised by what waits or comes next: `torch.cuda.synchronize`, `Stream.synchronize`, `Event.synchronize` (which are
 wrapped when the first such kernel is loaded and torch is there), the driver's own `synchronize`, the next launch of
-any kernel with assertions.  Tests: tests/targets/nvidia/driver/test_status.py.
+any kernel with assertions, which is native code that looks at the words and calls Python if one is set
+(`launch_code`).  Tests: tests/targets/nvidia/driver/test_status.py.
 """
 
 from __future__ import annotations
@@ -12,16 +13,52 @@ from __future__ import annotations
 import ctypes
 import functools
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tilewright.diagnostics import KernelAssertionError, recorded_location, render
 from tilewright.imported import imported
+from tilewright.locks import ForkSafeLock
 from tilewright.targets.base import CodeObject
 from tilewright.targets.nvidia.driver.cuda import CUDA
 
 _WORDS = 4                      # number of the assertion from 1 on, program along x, y, z: targets.nvidia.target
 _PORTABLE_AND_MAPPED = 1 | 2    # CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTALLOC_DEVICEMAP
+
+
+class Loaded:
+    """The statuses of loaded kernels, and where native code finds their words.
+
+    At `head` stands the address of a list: how many there are, then the address of the words of each.
+    """
+
+    def __init__(self) -> None:
+        self._lock = ForkSafeLock()
+        self._statuses: weakref.WeakSet[Status] = weakref.WeakSet()
+        self._head = (ctypes.c_uint64 * 1)()
+        self.head = ctypes.addressof(self._head)
+        self._write()
+
+    def _write(self) -> None:
+        with self._lock:
+            addresses = [status.address for status in self]
+            written = (ctypes.c_uint64 * (1 + len(addresses)))(len(addresses), *addresses)
+            self._head[0] = ctypes.addressof(written)   # one store: native code, under Python's lock, sees one of both
+            self._list = written        # not before: it keeps the list in memory
+
+    def add(self, status: Status) -> None:
+        """Watch these words from now on, while there is such a status."""
+        with self._lock:
+            self._statuses.add(status)
+            weakref.finalize(status, self._write).atexit = False
+            self._write()
+
+    def __iter__(self) -> Iterator[Status]:
+        return iter(list(self._statuses))
+
+
+LOADED = Loaded()       # of this process
+NONE = Loaded()         # for kernels without assertions
 
 
 class Status:
@@ -33,7 +70,8 @@ class Status:
             self.address = int(CUDA.call("cuMemHostAlloc", 8 * _WORDS, _PORTABLE_AND_MAPPED))
         self._words = (ctypes.c_uint64 * _WORDS).from_address(self.address)
         ctypes.memset(self.address, 0, 8 * _WORDS)
-        _KNOWN.add(self)
+        self.loaded = LOADED
+        LOADED.add(self)
         _watch_torch()
 
     def failure(self) -> KernelAssertionError | None:
@@ -47,16 +85,12 @@ class Status:
         return KernelAssertionError(render(message, recorded_location(failed["location"])))
 
 
-_KNOWN: weakref.WeakSet[Status] = weakref.WeakSet()      # of all kernels that are loaded in this process
-
-
 def raise_failures() -> None:
     """Raise what a kernel that has ended failed with, if one has."""
-    for status in list(_KNOWN):
+    for status in LOADED:
         failure = status.failure()
         if failure is not None:
             raise failure
-
 
 
 def _watch_torch() -> None:

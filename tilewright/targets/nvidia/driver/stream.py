@@ -36,6 +36,11 @@ def native_stream_function(device: int) -> int:
     return ctypes.cast(function, ctypes.c_void_p).value or 0 if (handle.value or 0) == raw(device) else 0
 
 
+def stream_is_told_by_python() -> bool:
+    """Whether `current_stream` asks a library that native code does not know."""
+    return raw_stream_function() is None and imported("cupy") is not None
+
+
 def raw_stream_function() -> Callable[[int], int] | None:
     """torch's function from device to stream handle, 0.1 µs a call (its Stream object takes 4); None without torch."""
     torch = sys.modules.get("torch")

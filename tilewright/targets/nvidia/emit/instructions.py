@@ -47,6 +47,8 @@ _ROWS = (
                 convergent=True),
     Instruction("shuffle_up", "shfl.sync.up", "9.7.9.6 shfl.sync", intrinsic="llvm.nvvm.shfl.sync.up.i32",
                 convergent=True),
+    Instruction("shuffle_down", "shfl.sync.down", "9.7.9.6 shfl.sync", intrinsic="llvm.nvvm.shfl.sync.down.i32",
+                convergent=True),
     Instruction("shuffle_from", "shfl.sync.idx", "9.7.9.6 shfl.sync", intrinsic="llvm.nvvm.shfl.sync.idx.i32",
                 convergent=True),
     Instruction("vote_all", "vote.sync.all.pred", "9.7.9.11 vote.sync", intrinsic="llvm.nvvm.vote.all.sync",
@@ -99,6 +101,12 @@ _ROWS = (
     Instruction("opaque", "mov", "9.7.9.1 mov", text="mov.b32 {out}, {0};"),
     Instruction("shuffle_xor.bits", "shfl.sync.bfly", "9.7.9.6 shfl.sync",
                 text="shfl.sync.bfly.b32 {out}, {0}, {lane}, 31, -1;", convergent=True),
+    # what the lane so many places before has, combined with one's own, where there is such a lane
+    *(Instruction(f"shuffle_{row}", "shfl.sync", "9.7.9.6 shfl.sync", convergent=True, early=True, text=(
+        f"{{{{ .reg .pred p; shfl.sync.{{way}}.b32 {{out}}|p, {{0}}, {{lane}}, {{end}}, -1; "
+        f"@p {what} {{out}}, {{out}}, {{0}}; }}}}"))
+      for row, what in (("add_f", "add.rn.f32"), ("max_f", "max.f32"), ("min_f", "min.f32"),
+                        ("max_nan_f", "max.NaN.f32"), ("min_nan_f", "min.NaN.f32"), ("add", "add.s32"))),
     Instruction("add_f", "add", "9.7.3.3 add", text="add.rn.f32 {out}, {0}, {1};", pure=True),
     Instruction("exp", "ex2.approx", "9.7.3.20 ex2", pure=True, text=(
         "{{ .reg .b32 n, f; fma.rn.sat.f32 n, {0}, {scale}, {half}; fma.rm.f32 n, n, {steps}, {counter}; "

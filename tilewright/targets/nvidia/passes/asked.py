@@ -28,7 +28,7 @@ class Asked:
     """`by_op`: the layout of each operand of ops that are not flexible, None for scalars; `wanted`: of each tile."""
 
     def __init__(self, body: Block, assignment: Assignment) -> None:
-        self.assignment, self._ops = assignment, defining_ops(body)
+        self.assignment, self.body, self._ops = assignment, body, defining_ops(body)
         self.by_op: dict[Op, list[Layout | None]] = {}
         self.wanted: dict[Value, list[Layout]] = {}
         self._block(body, ())

@@ -21,6 +21,7 @@ from tilewright.targets.nvidia.passes.accesses import Accesses
 from tilewright.targets.nvidia.passes.asked import Asked
 from tilewright.targets.nvidia.passes.assignment import ACCESSES, Assignment
 from tilewright.targets.nvidia.passes.choices import Choices, Link, Spot
+from tilewright.targets.nvidia.passes.costly import costly
 from tilewright.targets.nvidia.passes.costs import Costs
 from tilewright.targets.nvidia.passes.homes import propagated
 from tilewright.targets.nvidia.passes.special import layout_for, within_warps
@@ -35,6 +36,9 @@ def assigned(module: Module, num_warps: int, capability: Capability) -> Asked:
     """The cheapest assignment, and what is asked for under it."""
     body, accesses = module.entry.body, Accesses(module, num_warps)
     first = Asked(body, propagated(module, accesses, num_warps, capability))
+    settled = costly(first)
+    if settled:
+        first = Asked(body, propagated(module, accesses, num_warps, capability, settled))
     if not _may_gain(first):
         return first
     costs = Costs(module, accesses, num_warps, capability)

@@ -40,8 +40,8 @@ from tilewright.ir.ops.table import Effect
 from tilewright.ir.types import I32, I64, Type
 from tilewright.ir.walk import defining_ops, ops_in, uses
 from tilewright.passes.boxes import FORGET_BOXES
-from tilewright.targets.nvidia.boxes import MBARRIER_BYTES
 from tilewright.targets.nvidia.passes.described import MOST_TOGETHER, Described, Kept, kept, tile_of
+from tilewright.targets.nvidia.scratch import MBARRIER_BYTES
 from tilewright.targets.nvidia.tensor_maps import ALIGNMENT, MAP_BYTES, box_bytes
 
 _PARAMETER_BYTES = 4000     # of a kernel, at most, less what is hidden (PTX ISA 5.1.6: 4096)

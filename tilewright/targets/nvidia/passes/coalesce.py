@@ -7,6 +7,7 @@ as few sectors of 32 bytes as it can; then the warps.  Tests: tests/targets/nvid
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import gcd
 
 from tilewright.analysis.axis_info import AxisInfo, power_of_two_in
@@ -45,7 +46,9 @@ def run_of(pointer: Type, fact: AxisInfo) -> tuple[int, int]:
     return dim, vector_length(fact, dim, shape_of(pointer)[dim], element_bytes(pointer))
 
 
-def memory_layout(pointer: Type, fact: AxisInfo, num_warps: int, run: int | None = None) -> Layout:
-    """The layout in which such an access is best done; a thread takes `run` neighbours if that is given."""
+def memory_layout(pointer: Type, fact: AxisInfo, num_warps: int, run: int | None = None,
+                  order: Sequence[int] | None = None) -> Layout:
+    """The layout in which such an access is best done; a thread takes `run` neighbours if that is given, and lanes go
+    along dimensions in `order`, else by the facts."""
     length = run_of(pointer, fact)[1] if run is None else run
-    return coalesced(shape_of(pointer), length, num_warps, order_of(fact))
+    return coalesced(shape_of(pointer), length, num_warps, order_of(fact) if order is None else order)

@@ -30,7 +30,7 @@ from tilewright.ir.node import Block, Op, Value
 from tilewright.ir.types import Tile
 from tilewright.ir.walk import Use
 from tilewright.layout.linear import REGISTER
-from tilewright.targets.nvidia.pressure import most_registers
+from tilewright.targets.nvidia.registers import most_registers
 from tilewright.targets.nvidia.wgmma import BESIDE
 
 LEAST_COLUMNS = 128     # of a product that is delayed

@@ -6,10 +6,11 @@
     column = i rem_s columns        so a run of columns is one
 
 That `program_id * BLOCK` does not wrap cannot be proved of any launch, and holds of nearly all.  What is divided by a
-run-time number then may be negative, and its accesses have code for runs and code for single elements.  So the number
-of programs is supposed to be small where that tells the sign of a dividend; `NvidiaTarget` keeps the module for other
-launches beside the code, and the launcher asks for it (`driver.kernel`).  affine + relu of 1024 elements has 92
-instructions of PTX instead of 165, and nvJitLink takes 14.6 ms instead of 20.2 (12.9, an EPYC, 2026-11-30).
+run-time number then may be negative, and its accesses have code for runs and code for single elements; and of 64 bits
+it is divided as such.  So the number of programs is supposed to be small where that tells the sign of a dividend, or
+that 32 bits hold it (`division`); `NvidiaTarget` keeps the module for other launches beside the code, and the launcher
+asks for it (`driver.kernel`).  affine + relu of 1024 elements has 92 instructions of PTX instead of 165, and nvJitLink
+takes 14.6 ms instead of 20.2 (12.9, an EPYC, 2026-11-30).
 
 Before: tile IR.  After: the same, with the promise or without.  Tests: tests/targets/nvidia/test_few_programs.py.
 """
@@ -19,9 +20,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tilewright.analysis.ranges import Ranges
+from tilewright.analysis.ranges import Ranges, whole
 from tilewright.ir.node import Module, Op, Value
-from tilewright.ir.types import Tile
+from tilewright.ir.types import I32, Tile
 from tilewright.ir.walk import defining_ops, ops_in
 
 # Numbers of programs along each axis that are tried, the largest first that tells as much as the smallest.
@@ -44,16 +45,17 @@ def few_programs(module: Module) -> Module:
     indices = [v for v in divided if _is_index(v, ops, known)]
     if not indices:
         return module
-    told = [_not_negative(module, indices, most) for most in (0, *LIMITS)]
+    told = [_told(module, indices, most) for most in (0, *LIMITS)]
     if told[-1] == told[0]:
         return module
     return replace(module, most_programs=LIMITS[told[1:].index(told[-1])])
 
 
-def _not_negative(module: Module, values: list[Value], most: int) -> int:
-    """How many of `values` are known not to be negative if there are at most so many programs."""
+def _told(module: Module, values: list[Value], most: int) -> int:
+    """Of how many of `values` it is known that they are not negative, and of how many that 32 bits hold them, if there
+    are at most so many programs."""
     ranges = Ranges(module.entry, most)
-    return sum(ranges.fact(v).low >= 0 for v in values)
+    return sum((ranges.fact(v).low >= 0) + ranges.fact(v).within(whole(I32)) for v in values)
 
 
 def _is_index(value: Value, ops: Mapping[Value, Op], known: dict[Value, bool]) -> bool:

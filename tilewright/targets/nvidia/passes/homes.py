@@ -47,9 +47,10 @@ _LEAVES = frozenset({"splat", "iota"})
 _MOVING = frozenset({"cat", "gather", "histogram", "slice"})
 
 
-def propagated(module: Module, accesses: Accesses, num_warps: int, capability: Capability) -> Assignment:
-    """Homes for the tiles of the entry of `module`."""
-    homes = _Homes(module, accesses, num_warps, capability)
+def propagated(module: Module, accesses: Accesses, num_warps: int, capability: Capability,
+               settled: frozenset[Value] = frozenset()) -> Assignment:
+    """Homes for the tiles of the entry of `module`, those of `settled` among them, however they are made."""
+    homes = _Homes(module, accesses, num_warps, capability, settled)
     runs = {op: homes.runs_in(op) for op in ops_in(module.entry.body)
             if op.name in ACCESSES | ASKING and any(is_tile(v) for v in op.operands)}
     return Assignment(num_warps, homes.home, homes.flexible, runs)
@@ -58,7 +59,9 @@ def propagated(module: Module, accesses: Accesses, num_warps: int, capability: C
 class _Homes:
     """The homes of one function's tiles, while they are found."""
 
-    def __init__(self, module: Module, accesses: Accesses, num_warps: int, capability: Capability) -> None:
+    def __init__(self, module: Module, accesses: Accesses, num_warps: int, capability: Capability,
+                 settled: frozenset[Value]) -> None:
+        self._settled = settled
         self._num_warps, self._capability, self._accesses = num_warps, capability, accesses
         self._body = module.entry.body
         self._chained = chained_dots(self._body)
@@ -110,6 +113,8 @@ class _Homes:
                     self._find_flexible(region)
 
     def _is_flexible(self, op: Op) -> bool:
+        if op.results and op.results[0] in self._settled:
+            return False
         if op.name in _LEAVES or (op.name == "broadcast" and grown_dims(op)):
             return True
         if not (op.row.elementwise or op.name in _SHAPES or op.name == "broadcast") or not op.row.is_pure:

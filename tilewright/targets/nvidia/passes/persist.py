@@ -34,6 +34,7 @@ from tilewright.ir.rewrite import Cloner
 from tilewright.ir.types import I32, Pointer, Tile, element_of
 from tilewright.ir.walk import defining_ops, ops_in
 from tilewright.passes.dce import DCE
+from tilewright.targets.nvidia.capability import Capability
 from tilewright.targets.nvidia.pressure import WAITS, fits, programs_per_sm
 
 _LEAST_BYTES = 32 << 10     # of the tiles that are loaded ahead; smaller programs wait less than the loop costs
@@ -47,7 +48,7 @@ _BARRED = frozenset({"for", "while", "call", "inline_asm", "inline_asm_ordered"}
 _USUAL = Effect.READS | Effect.WRITES | Effect.CONTROL | Effect.NESTED
 
 
-def persist(module: Module, num_warps: int) -> Module:
+def persist(module: Module, num_warps: int, capability: Capability) -> Module:
     """`module` with a loop over programs, if that is allowed and pays."""
     body = module.entry.body
     if not module.disjoint or not any(op.name in WAITS for op in body.ops) or not _any_order(body):
@@ -55,7 +56,7 @@ def persist(module: Module, num_warps: int) -> Module:
     loads = _made_ahead(module)
     narrow = all(element_of(load.result.type).bytes < 4 for load in loads)
     most = _MOST_NARROW if narrow else _MOST_PROGRAMS
-    if sum(_bytes(load) for load in loads) < _LEAST_BYTES or programs_per_sm(module, num_warps) > most:
+    if sum(_bytes(load) for load in loads) < _LEAST_BYTES or programs_per_sm(module, num_warps, capability) > most:
         return module
     entry = module.entry
     looped = DCE.run(replace(module, functions={entry.name: entry.with_body(_Loop(body, loads).rebuilt())}))

@@ -47,7 +47,8 @@ from tilewright.targets.nvidia.passes.coalesce import element_bytes, order_of, v
 from tilewright.targets.nvidia.passes.delayed import LEAST_COLUMNS, Delayed, delayed_of
 from tilewright.targets.nvidia.passes.staged_loop import Product, StagedLoop
 from tilewright.targets.nvidia.passes.staging import Buffer, buffer_for, contiguous_dim
-from tilewright.targets.nvidia.pressure import BESIDE_PRODUCTS, most_registers, programs_of_products
+from tilewright.targets.nvidia.pressure import BESIDE_PRODUCTS, programs_of_products
+from tilewright.targets.nvidia.registers import most_registers
 from tilewright.targets.nvidia.wgmma import ALIGNMENT, BESIDE, is_shared
 
 MOST_STAGES = 8
@@ -74,8 +75,9 @@ def pipeline(module: Module, num_stages: int, num_warps: int, capability: Capabi
     found = replace(module, functions={entry.name: entry.with_body(body)})
     if pipeliner.can_delay:
         delayed = replace(module, functions={entry.name: entry.with_body(pipeliner.delaying().block(entry.body))})
-        usual = programs_of_products(found, num_warps, BESIDE_PRODUCTS)
-        return delayed if programs_of_products(delayed, num_warps, _BESIDE_DELAYED) >= usual else found
+        usual = programs_of_products(found, num_warps, capability, BESIDE_PRODUCTS)
+        late = programs_of_products(delayed, num_warps, capability, _BESIDE_DELAYED)
+        return delayed if late >= usual else found
     return found
 
 

@@ -12,6 +12,7 @@ A layout that fits already is kept.  Tests: tests/targets/nvidia/test_passes.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from tilewright.ir.node import Op
 from tilewright.ir.types import shape_of
@@ -57,7 +58,8 @@ def _is_scannable(layout: Layout, axis: int) -> bool:
     while names and names[-1] == REGISTER:
         names.pop()
     ranks = [_RANK[name] for name in names]
-    return REGISTER not in names and ranks == sorted(ranks)
+    lanes = [bit for name, bit in owners if name == LANE]
+    return REGISTER not in names and ranks == sorted(ranks) and all(b == a + 1 for a, b in pairwise(lanes))
 
 
 def scan_layout(given: Layout, shape: Sequence[int], axis: int, num_warps: int) -> Layout:

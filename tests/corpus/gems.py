@@ -1,4 +1,6 @@
-"""flag-gems on a machine without a GPU: a vendor whose device is torch's `cpu`, made before the package is imported.
+"""flag-gems as foreign code: as it is on a machine with a GPU, and on one without.
+
+There it gets a vendor whose device is torch's `cpu`, made before the package is imported.
 
 The package asks its backend directory for a vendor, `torch.<device>` for streams and properties and a generator for
 the random state, and refuses to import when no vendor answers.  Here its NVIDIA vendor (whose operators are the plain
@@ -56,16 +58,18 @@ def device_functions(torch: ModuleType) -> SimpleNamespace:
         synchronize=lambda _device=None: None, default_generators=(Philox(torch),))
 
 
-def import_flag_gems() -> ModuleType:
-    """The package `flag_gems`, for the CPU; later calls return the same."""
+def import_flag_gems(on_gpu: bool = False) -> ModuleType:
+    """The package `flag_gems`, for the CPU or a GPU; later calls return the same."""
     if "flag_gems" in sys.modules:
         return sys.modules["flag_gems"]
     tilewright.compat.install()
     torch = importlib.import_module("torch")
     cache = tempfile.mkdtemp(prefix="tilewright-flag-gems-")
     os.environ.update(GEMS_VENDOR="nvidia", FLAGGEMS_CACHE_DIR=cache, FLAGGEMS_DB_URL=f"sqlite:///{cache}/tuned.db")
-    _make_vendor()
     _time_few_configurations()
+    if on_gpu:
+        return importlib.import_module("flag_gems")
+    _make_vendor()
     torch.cuda.current_device = lambda: 0       # a heuristic asks for it, whatever the device is
     torch.cuda.get_device_properties = device_functions(torch).get_device_properties
     with mock.patch.object(torch, "cpu", device_functions(torch)):
