@@ -40,7 +40,8 @@ MOST_SHAPES = 32
 MOST_GRIDS = 16
 
 # What a subclass of torch's Tensor that is read as it is has from there.
-_TELLING = ("data_ptr", "dtype", "shape", "stride", "device", "numel", "is_contiguous", "is_neg", "__torch_dispatch__")
+_TELLING = ("data_ptr", "dtype", "shape", "stride", "device", "numel", "is_contiguous", "is_neg", "__torch_dispatch__",
+            "__getattribute__")
 _READERS = Readers()
 _SIZES = dict(ELEMENTS.values())
 # Words that stand for types of elements where DLPack's do not: no type code of DLPack is so high.
