@@ -102,7 +102,7 @@ class NativeLauncher:
         spare = self._taken(self._state, Launcher.FREE)     # a bound launcher's memory, kept for the next
         if spare:
             grid = ctypes.c_void_p.from_address(spare + Bound.GRID).value
-            ctypes.pythonapi.PyObject_Free(ctypes.c_void_p(spare))
+            ctypes.pythonapi.PyObject_GC_Del(ctypes.c_void_p(spare))
             ctypes.pythonapi.Py_DecRef(ctypes.py_object(self._launchers.bound_type))
             if grid:
                 ctypes.pythonapi.Py_DecRef(ctypes.c_void_p(grid))
