@@ -1,10 +1,13 @@
 """The hoisting writer: invariants stand outside, equal instructions are shared, branches are barriers."""
 
+import ctypes
+
 import pytest
 
 from tilewright.targets.cpu.code import Code
 from tilewright.targets.llvm.isa import Isa
 from tilewright.targets.llvm.text import ModuleWriter
+from tilewright.targets.llvm.toolchain import Loader, compile_object, host_machine
 from tilewright.targets.llvm.types import I1, I64, PTR, Value, constant
 
 
@@ -29,6 +32,30 @@ def test_invariants_leave_loops_and_equal_texts_are_one():
     text = c.text()
     assert text.count("mul i64") == 1 and text.index("mul i64") < text.index("loop")
     assert text.index("add i64 %v") > text.index("loop")
+
+
+def test_a_hidden_loop_goes_round_with_a_number_that_llvm_does_not_know():
+    """Both kinds add up the same, whatever LLVM knows of them."""
+    for hidden in (False, True):
+        c = code()
+
+        def body(i, carried, c=c):
+            return [c.op("add", carried[0], i)]
+
+        (counted,) = c.counted(10, 2, body, [constant(I64, 0)], hidden=hidden)
+        (looped,) = c.loop(constant(I64, 1), c.params[1], constant(I64, 1), body, [counted], hidden=hidden)
+        c.store(looped, c.params[0], 8)
+        c.ret()
+        text = c.text() + c.module.text()
+        assert text.count('asm ""') == 2 * hidden
+        for line in text.splitlines():
+            if "= phi i64 [ 0," in line and "%i" in line.split("=")[0]:
+                following = line.split(",")[2].split("[")[1].strip()
+                assert (f"{following} = call i64 asm" in text) == hidden
+        loaded = Loader().load(compile_object(text, host_machine()).binary, "k")
+        result = ctypes.c_int64()
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(loaded.address)(ctypes.addressof(result), 5)
+        assert result.value == 20 + 10
 
 
 def test_nothing_leaves_a_branch_and_what_is_known_outside_is_used():

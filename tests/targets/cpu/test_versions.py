@@ -47,6 +47,12 @@ def test_a_split_row_that_unrolled_vectors_would_fill_has_single_ones():
     assert count(scaled(128), "load <16 x float>") == 2 * (4 + 4 + 1)
 
 
+def test_short_rows_that_a_product_packs_have_one_version_for_all_that_is_not_full():
+    """Four masked loads for each row of 64, and no loop along it; 4 more are of A's copy, 2 for each row of 32."""
+    text = generated(matmul(64, 64, 32), isa=WIDE).text
+    assert text.count("masked.load.v16f32.p0(ptr align") == 4 + 2
+
+
 @pytest.mark.parametrize("size", [64, 512])
 def test_row_masks_are_tested_before(size):
     for m, n in ((4, 100), (3, 100), (4, size), (3, size), (4, size - 1), (1, 33), (4, 16), (0, 5)):

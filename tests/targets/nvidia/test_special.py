@@ -1,5 +1,7 @@
 """Rows with instructions of a GPU's own, on the PTX machine: special values, and the bounds at random places."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -132,6 +134,23 @@ def test_functions_with_reciprocals():
     np.testing.assert_array_equal(np.signbit(got[zeros]), np.signbit(exact[zeros]))
     ptx = code.texts["ptx"]
     assert ".f64" not in ptx and "div.rn" not in ptx and "rcp.approx.ftz.f32" in ptx
+
+
+@triton.jit
+def errors(x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out + i, tl.erf(tl.load(x + i)))
+
+
+def test_erf_takes_its_power_from_the_hardware():
+    x = np.concatenate([np.linspace(-4, 4, 1024 - len(EDGES) - 64), np.linspace(0.999, 1.001, 64), EDGES])
+    x, out = x.astype(np.float32), np.zeros(1024, np.float32)
+    ptx = ptx_machine.run(errors, (1,), (x, out), {"N": 1024}).texts["ptx"]
+    want = np.array([math.erf(v) for v in x.astype(np.float64)])
+    known = ~np.isnan(x)
+    assert ulps(out[known], want[known]).max() <= 2
+    np.testing.assert_array_equal(np.isnan(out), ~known)
+    assert ptx.count("ex2.approx") == 8 and ptx.count("fma.rn.f32") <= 8 * 14     # two polynomials of each element
 
 
 @triton.jit

@@ -25,6 +25,9 @@ from tilewright.targets.llvm.types import I1, I64, Type, Value, constant, intege
 
 Result = TypeVar("Result")
 
+# attributes of functions that run seldom: LLVM takes half the time for one that it need not optimise
+COLD = "cold noinline optnone nounwind"
+
 _LEAST_CHAIN = 10       # instructions; of shorter ones a processor sees enough by itself
 _LEAVES = re.compile(r"\s*(br |ret |\w+:)")
 _DEFINED = re.compile(r"\s*(%\w+) = ")
@@ -37,8 +40,8 @@ _TOUCHES_MEMORY = re.compile(r"@llvm\.masked\.|\bcall void ")
 @dataclass(slots=True)
 class _Level:
     lines: list[str]
-    known: dict[str, Value] = field(default_factory=dict)
-    barrier: bool = False                        # nothing hoists out of this level
+    barrier: int = 0                # the innermost level around, or this one, out of which nothing hoists
+    texts: list[str] = field(default_factory=list)      # of what this level shares
 
 
 class Code(FunctionWriter):
@@ -47,6 +50,7 @@ class Code(FunctionWriter):
     def __init__(self, module: ModuleWriter, name: str, params: Sequence[tuple[str, Type]]) -> None:
         super().__init__(module, name, params, Type("void"), "", (), "")
         self._levels = [_Level(self._lines)]
+        self._known: dict[str, dict[int, Value]] = {}       # what is shared, by text and level
         self._depth: dict[str, int] = {}
         self._types = {p.name: p.type for p in self.params}
         self._outlined: list[str] = []
@@ -92,14 +96,12 @@ class Code(FunctionWriter):
             at = depths.get(operand, 0)
             if at > depth:
                 depth = at
-        for level in range(len(levels) - 1, depth, -1):
-            if levels[level].barrier:
-                depth = level
-                break
-        for level in range(floor, depth + 1):
-            found = levels[level].known.get(text)
-            if found is not None:
-                return found
+        depth = max(depth, levels[-1].barrier)
+        found = self._known.get(text)
+        if found is not None:
+            outer = min((level for level in found if floor <= level <= depth), default=None)
+            if outer is not None:
+                return found[outer]
         self._count += 1
         name = f"%v{self._count}"
         value = Value(result, name)
@@ -107,18 +109,24 @@ class Code(FunctionWriter):
         self._types[name] = result
         place = levels[depth]
         place.lines.append(f"  {name} = {text}{self.mark}")
-        place.known[text] = value
+        place.texts.append(text)
+        if found is None:
+            self._known[text] = {depth: value}
+        else:
+            found[depth] = value
         return value
 
     def _push(self, label: str, barrier: bool = False) -> None:
-        self._levels.append(_Level([], barrier=barrier))
+        self._levels.append(_Level([], len(self._levels) if barrier else self._levels[-1].barrier))
         self._lines = self._levels[-1].lines
         self.block = label
 
     def _pop(self) -> list[str]:
-        lines = self._levels.pop().lines
+        level = self._levels.pop()
+        for text in level.texts:
+            del self._known[text][len(self._levels)]
         self._lines = self._levels[-1].lines
-        return lines
+        return level.lines
 
     @contextmanager
     def scope(self) -> Iterator[int]:
@@ -193,10 +201,12 @@ class Code(FunctionWriter):
     # --- structure
 
     def counted(self, stop: int, step: int, body: Callable[[Value, tuple[Value, ...]], Sequence[Value]],
-                carried: Sequence[Value] = ()) -> tuple[Value, ...]:
+                carried: Sequence[Value] = (), *, hidden: bool = False) -> tuple[Value, ...]:
         """A loop over i64 0, step, 2*step, ... < stop that runs at least once and tests at its end.
 
-        `body(index, values)` returns the next carried values; the last ones are returned.
+        `body(index, values)` returns the next carried values; the last ones are returned.  How a `hidden` one counts
+        LLVM does not see, so that it does not look for better addresses, which is a third of its time: where the loop
+        hardly ever runs, or does so much at each index that a few additions do not count.
         """
         head, leave, entry = self.label("loop"), self.label("after"), self.block
         self._push(head)
@@ -204,13 +214,16 @@ class Code(FunctionWriter):
         values = tuple(self._named(v.type, "c") for v in carried)
         results = tuple(body(index, values))
         following, again, latch, mark = self.fresh("n"), self.fresh("t"), self.block, self.mark
+        sum_ = self.fresh("n") if hidden else following
         inner = self._pop()
         self._lines += [f"  br label %{head}{mark}", f"{head}:",
                         f"  {index.name} = phi i64 [ 0, %{entry} ], [ {following}, %{latch} ]"]
         self._phis(values, carried, entry, results, latch)
         self._lines += inner
-        self._lines += [f"  {following} = add nuw nsw i64 {index.name}, {step}{mark}",
-                        f"  {again} = icmp ult i64 {following}, {stop}{mark}",
+        self._lines.append(f"  {sum_} = add nuw nsw i64 {index.name}, {step}{mark}")
+        if hidden:
+            self._lines.append(f"  {following} = {_hidden(Value(I64, sum_))}{mark}")
+        self._lines += [f"  {again} = icmp ult i64 {following}, {stop}{mark}",
                         f"  br i1 {again}, label %{head}, label %{leave}{mark}"]
         self.place(leave)
         return tuple(self.export(r) for r in results)
@@ -227,13 +240,15 @@ class Code(FunctionWriter):
             self._lines.append(f"  {v.name} = phi {v.type} [ {a.name}, %{entry} ], [ {b.name}, %{latch} ]")
 
     def loop(self, start: Value, stop: Value, step: Value, body: Callable[[Value, tuple[Value, ...]], Sequence[Value]],
-             carried: Sequence[Value] = (), *, compare: str = "slt") -> tuple[Value, ...]:
+             carried: Sequence[Value] = (), *, compare: str = "slt", hidden: bool = False) -> tuple[Value, ...]:
+        """See `FunctionWriter.loop`; `hidden` is as for `counted`."""
         def condition(values: tuple[Value, ...]) -> Value:
             return self.icmp(compare, values[0], stop)
 
         def run(values: tuple[Value, ...]) -> Sequence[Value]:
             after = tuple(body(values[0], values[1:]))
-            return (self.op("add", values[0], step), *after)
+            following = self.op("add", values[0], step)
+            return (self.here(step.type, _hidden(following)) if hidden else following, *after)
 
         return self.while_loop((start, *carried), condition, run)[1:]
 
@@ -387,6 +402,11 @@ class Code(FunctionWriter):
             return self.icmp(predicate, a, b)
         return constant(I1, {"slt": x < y, "sle": x <= y, "sgt": x > y, "sge": x >= y, "eq": x == y,
                              "ne": x != y}[predicate])
+
+
+def _hidden(number: Value) -> str:
+    """An instruction that gives a number, of which LLVM knows nothing then."""
+    return f'call {number.type} asm "", "=r,0"({number})'
 
 
 def _aggregate(kind: Type, values: Sequence[Value]) -> str:

@@ -11,7 +11,7 @@ Before: `value` and everything that it is made from is bound.  Tests: tests/targ
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -126,8 +126,8 @@ class Evaluator(Elementwise):
             return parts
         whole, by = self.full(lane), self.full(integer(I64, size))
         high = (lane.high if lane.high is not None else wrap(-1, I64)) // size
-        return (replace(vector(I64, self.code.op("udiv", whole, by)), low=0, high=max(0, high)),
-                replace(vector(I64, self.code.op("urem", whole, by)), low=0, high=size - 1))
+        return (vector(I64, self.code.op("udiv", whole, by))._replace(low=0, high=max(0, high)),
+                vector(I64, self.code.op("urem", whole, by))._replace(low=0, high=size - 1))
 
     # --- virtual values
 

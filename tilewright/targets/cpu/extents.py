@@ -3,7 +3,8 @@
 An access whose pointer is based on parameters of the kernel may touch only bytes that these parameters reach.  Every
 access is tested once before the nest that makes it, so that a violation is found before anything of the nest is
 written: a scalar by its address; a tile by the span of its addresses (`spans`), which are a few scalar instructions;
-where that fails, a *probe*, a nest of its own, looks at every active lane.  Where no span is known (the address depends
+where that fails, a *probe* looks at every active lane: a function for all accesses of a common form (`probes`), or a
+nest of its own.  Where no span is known (the address depends
 on loaded numbers), a *sketch* looks at the ends of each regular dimension and at all indices of the others, in
 vectors, and a probe follows only where it finds anything.  The first violation claims the launch's status record
 (`host.records`), as a failed assertion does, and leaves the kernel; the host raises `OutOfBoundsError`.
@@ -23,11 +24,14 @@ from tilewright.diagnostics import location_record
 from tilewright.ir.node import Module, Op, Value
 from tilewright.ir.ops.table import Effect
 from tilewright.ir.types import Pointer, element_of, shape_of
+from tilewright.targets.cpu.aliasing import Aliases
 from tilewright.targets.cpu.bounds import assume
+from tilewright.targets.cpu.code import COLD
 from tilewright.targets.cpu.evaluate import Evaluator, Facts, Index
 from tilewright.targets.cpu.host.records import Status
 from tilewright.targets.cpu.lanes import Lane
 from tilewright.targets.cpu.nest import Nest, fixed, iterate
+from tilewright.targets.cpu.probes import Report, form_of, is_written, write_report
 from tilewright.targets.cpu.regular import constant_along, regular
 from tilewright.targets.cpu.spans import Spans
 from tilewright.targets.cpu.state import Kernel, Virtual
@@ -57,9 +61,10 @@ class Extent:
 class Guards:
     """The tests of one kernel's accesses."""
 
-    def __init__(self, kernel: Kernel, module: Module) -> None:
+    def __init__(self, kernel: Kernel, module: Module, aliases: Aliases) -> None:
         self.kernel = kernel
         self.code = kernel.code
+        self._aliases = aliases
         self._alias = Alias(module)
         pointers = [v for v in module.entry.params if isinstance(v.type, Pointer)]
         first = len(module.entry.params)
@@ -186,7 +191,7 @@ class Guards:
 
     def _probe_all(self, ops: Sequence[tuple[Op, Sequence[Extent]]]) -> Sequence[LlvmValue]:
         for op, extents in ops:
-            self._probe(op, extents)
+            self._probe(op, extents, len(ops) > 1)
         return ()
 
     def _sketch(self, op: Op, extents: Sequence[Extent], ops: Sequence[Op]) -> None:
@@ -241,53 +246,52 @@ class Guards:
             return [flag for part in binding.op.operands for flag in self._flags_across(part, ends)]
         return [mask] if ends <= constant_along(self.kernel, mask) else []
 
-    def _probe(self, op: Op, extents: Sequence[Extent]) -> None:
+    def _probe(self, op: Op, extents: Sequence[Extent], of_several: bool) -> None:
         """Look at every active lane, and leave the kernel at a violation."""
-        pointer, mask = op.operands[0], op.operand("mask")
+        pointer, mask, code = op.operands[0], op.operand("mask"), self.code
+        is_worth = is_written(code.module) or of_several or sum(size > 1 for size in shape_of(pointer.type)) > 1
+        form = form_of(self.kernel, self._aliases, op) if is_worth and len(extents) == 1 else None
+        if form is not None:
+            found = form.probe(code.module, self._report(op, extents))
+            code.leave_if(code.here(I1, found), lambda: None)
+            return
 
         def body(e: Evaluator, index: Index) -> None:
             address = self._address(e.at(pointer, index), e.width)
             outside = self._outside(address, extents)
             if mask is not None:
-                outside = self.code.op("and", outside, e.full(e.at(mask, index)))
-            self.code.leave_if(outside, lambda: self._record(op, extents, address))
+                outside = code.op("and", outside, e.full(e.at(mask, index)))
+            code.leave_if(outside, lambda: self._record(op, extents, address))
 
-        with self.code.scope() as floor:
-            iterate(Nest(self.kernel, shape_of(pointer.type), 1, floor, Facts()), body)
+        with code.scope() as floor:
+            iterate(Nest(self.kernel, shape_of(pointer.type), 1, floor, Facts(), minor=True), body)
 
     # --- the report
 
     def _record(self, op: Op, extents: Sequence[Extent], address: LlvmValue) -> None:
+        code, report = self.code, self._report(op, extents)
+        code.call(_reporter(code.module), VOID, [report.status, report.number, report.program, address, report.pointer,
+                                                 report.words])
+
+    def _report(self, op: Op, extents: Sequence[Extent]) -> Report:
+        """What to say of the access `op`, which gets a number."""
         code, kernel = self.code, self.kernel
         accesses = kernel.messages.accesses
-        number = Status.FIRST_ACCESS + len(accesses)
+        number = constant(I64, Status.FIRST_ACCESS + len(accesses))
         extent = extents[0]
         accesses.append({"access": "atomic access" if op.name.startswith("atomic") else op.name,
                          "argument": self._names[extent.base], "bytes": extent.size,
                          "location": location_record(op.loc)})
         words = code.gep(code.params[0], self._words[extent.base], I64)
-        code.call(_reporter(code.module), VOID, [
-            kernel.context_word(4, PTR), constant(I64, number), kernel.program[3], address, extent.pointer, words])
+        return Report(kernel.context_word(4, PTR), number, kernel.program[3], extent.pointer, words, extent.size)
 
 
 def _reporter(module: ModuleWriter) -> str:
     """The name of the function that fills the status record, if nobody has; `words` are the extent's low and high."""
     name = "report_outside"
-    if module.has_function(name):
-        return name
-    f = module.function(name, [("status", PTR), ("number", I64), ("program", I64), ("address", I64), ("pointer", I64),
-                               ("words", PTR)], attributes="cold noinline nounwind", linkage="internal")
-    status, number, program, address, pointer, words = f.params
-    old = f.emit(I64, f"cmpxchg {status}, i64 0, {number} monotonic monotonic")
-    won = f.emit(I1, f"extractvalue {{ i64, i1 }} {old.name}, 1")
-
-    def note() -> Sequence[LlvmValue]:
-        low, high = (f.load(f.gep(words, k, I64), I64, 8) for k in range(2))
-        for word, value in {Status.PROGRAM: program, Status.ADDRESS: address, Status.LOW: low, Status.HIGH: high,
-                            Status.POINTER: pointer}.items():
-            f.store(value, f.gep(status, word, I64), 8)
-        return ()
-
-    f.branch(won, note)
-    f.ret()
+    if not module.has_function(name):
+        f = module.function(name, [("status", PTR), ("number", I64), ("program", I64), ("address", I64),
+                                   ("pointer", I64), ("words", PTR)], attributes=COLD, linkage="internal")
+        write_report(f, *f.params)
+        f.ret()
     return name

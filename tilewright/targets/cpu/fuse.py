@@ -40,6 +40,7 @@ from tilewright.targets.cpu.versions import Streams, Versions
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.llvm.types import constant
 
+_LONG = ("for", "while", "dot")
 _KEEPS_INDEX = ("load", "hint")
 
 Handler = Callable[["Walker", Op], None]
@@ -271,11 +272,11 @@ class Walker:
     def nest(self, sources: Sequence[Value], shape: tuple[int, ...], fused: Sequence[Value],
              emit: Callable[[Nest], Sequence[LlvmValue]], also: Sequence[Op] = (),
              versions: bool = True, narrow: Element | None = None, splits: bool = False,
-             streams: Streams = lambda facts, by_heads: None) -> tuple[LlvmValue, ...]:
+             streams: Streams = lambda facts, by_heads: None, packs: bool = False) -> tuple[LlvmValue, ...]:
         """Write a nest of `shape` that reads `sources`, in versions if run-time tests make one of them simple.
 
         One that works on `narrow` elements alone takes a whole register of them at once.  One that `splits` follows
-        `Nest.split`.  `streams` says when the stores of the simple version bypass the caches.
+        `Nest.split`.  `streams` says when the stores of the simple version bypass the caches.  `packs`: for a product.
 
         `fused` tiles are computed in it and then live in scratch; `emit` must visit every element (`iterate`, or
         `visit` at each group).  Returns what `emit` returns.
@@ -284,7 +285,7 @@ class Walker:
         self._results = self._result_lines(sources, shape)
 
         def write() -> Sequence[LlvmValue]:
-            return self._tested_nest(sources, shape, emit, also, versions, narrow, splits, streams)
+            return self._tested_nest(sources, shape, emit, also, versions, narrow, splits, streams, packs)
 
         results = self.code.outline(write) if self.plan.is_large else write()
         for value, buffer in self._fused.items():
@@ -294,7 +295,7 @@ class Walker:
 
     def _tested_nest(self, sources: Sequence[Value], shape: tuple[int, ...],
                      emit: Callable[[Nest], Sequence[LlvmValue]], also: Sequence[Op], versions: bool,
-                     narrow: Element | None, splits: bool, streams: Streams) -> Sequence[LlvmValue]:
+                     narrow: Element | None, splits: bool, streams: Streams, packs: bool) -> Sequence[LlvmValue]:
         """The tests of what a nest accesses, and the nest."""
         ops = self.virtual_ops(sources)
         self.test([*ops, *also])
@@ -307,7 +308,8 @@ class Walker:
             width = self.kernel.lanes_for_moving(width)
         choice = Versions(self.kernel, self.aliases, sources, ops, also, shape, width, streaming_width,
                           1 if self.plan.is_large else unrolling(ops),
-                          bool(self._fused), emit, streams, self.ahead.loads(ops, self._root))
+                          bool(self._fused), packs or self._stores_sums([*ops, *also]), emit, streams,
+                          self.ahead.loads(ops, self._root))
         with self.code.scope():
             results = choice.write(splits) if versions else choice.plain()
         return tuple(self.code.export(r) for r in results)
@@ -334,6 +336,11 @@ class Walker:
         """Whether a nest for the stores `also` only reads, computes a little and writes, so that memory decides."""
         return not self._fused and bool(also) and all(op.name == "store" for op in also) and work(ops) == 0 and any(
             op.name == "load" for op in ops)
+
+    def _stores_sums(self, ops: Sequence[Op]) -> bool:
+        """Whether `ops` take a tile from scratch that a loop or a product has made."""
+        return any(isinstance(self.kernel.bindings.get(v), Buffer) and maker is not None and maker.name in _LONG
+                   for op in ops for v in op.operands for maker in [self.plan.maker(v)])
 
     def test(self, ops: Sequence[Op]) -> None:
         """Test the accesses among `ops` against the extents of their arguments."""

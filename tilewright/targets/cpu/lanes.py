@@ -15,7 +15,7 @@ Tests: tests/targets/cpu/test_lanes.py.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from tilewright.ir.types import I1, Element, Pointer, Scalar
 from tilewright.targets.cpu.code import Code
@@ -24,7 +24,7 @@ from tilewright.targets.llvm.types import I64 as LLVM_I64
 from tilewright.targets.llvm.types import PTR, Value, constant, constant_lanes, integer_value
 
 
-class Form(enum.Enum):
+class Form(enum.IntEnum):
     """How the lanes of a `Lane` relate."""
 
     UNIFORM = enum.auto()
@@ -32,9 +32,11 @@ class Form(enum.Enum):
     VECTOR = enum.auto()
 
 
-@dataclass(frozen=True, slots=True)
-class Lane:
-    """One element at a group of lanes (see the module's docstring)."""
+class Lane(NamedTuple):
+    """One element at a group of lanes (see the module's docstring).
+
+    A tuple, since a kernel makes a thousand, and looks for them in dictionaries.
+    """
 
     element: Element
     form: Form
@@ -213,14 +215,14 @@ class LaneMath:
             return integer(element, known if signed else known % (1 << lane.element.bits))
         if integer_value(lane.value) is not None:
             first = wrap((integer_value(lane.value) or 0) + lane.offset, lane.element)
-            return replace(lane, element=element, value=constant(t, 0), offset=first)
+            return lane._replace(element=element, value=constant(t, 0), offset=first)
         # `value` by itself does not wrap either when it is the difference of two numbers of one sign
         apart = lane.offset == 0 or trusted or (bounded and (lane.low or 0) >= 0 and lane.offset >= 0)
         if apart:
-            return replace(lane, element=element, value=self.code.cast("sext" if signed or bounded else "zext",
+            return lane._replace(element=element, value=self.code.cast("sext" if signed or bounded else "zext",
                                                                        lane.value, t))
         value = self.code.cast("sext" if signed else "zext", self.scalar(lane), t)
-        return replace(lane, element=element, value=value, offset=0, multiple=1)
+        return lane._replace(element=element, value=value, offset=0, multiple=1)
 
     def narrow(self, lane: Lane, element: Element) -> Lane | None:
         """Truncation to a narrower integer (not i1)."""
@@ -254,14 +256,14 @@ class LaneMath:
                 return None
             first_value = self.scalar(lane)
             number = constant(first_value.type, divisor)
-            quotient = replace(uniform(lane.element, self.code.op("udiv", first_value, number)),
-                               low=lane.low // divisor, high=lane.high // divisor)
+            quotient = uniform(lane.element, self.code.op("udiv", first_value, number))._replace(
+                low=lane.low // divisor, high=lane.high // divisor)
         product = self.mul(quotient, integer(lane.element, divisor))
         remainder = self.add(lane, product, subtract=True) if product is not None else None
         if remainder is None:
             return None
         multiple = _common(lane.multiple, divisor) if base is None else remainder.multiple
-        return quotient, replace(remainder, low=0, high=divisor - 1, multiple=multiple)
+        return quotient, remainder._replace(low=0, high=divisor - 1, multiple=multiple)
 
 
 def _common(a: int, b: int) -> int:

@@ -63,6 +63,7 @@ class Nest:
     facts: Facts
     axis: int = -1                            # the vector dimension; -1: the last one that is not of size one
     unroll: int = 1                           # vectors in an iteration of the innermost loop
+    minor: bool = False                       # of little weight: its loops hide how they count (`Code.counted`)
     streams: int = 0                          # bytes of the elements whose stores bypass the caches; 0: of none
     split: Split | None = None
     ahead: Mapping[Op, Value] = field(default_factory=dict)    # loads that prefetch, and how many bytes ahead
@@ -85,7 +86,7 @@ class Nest:
             self.rows(rest, index, body)
             return ()
 
-        self.kernel.code.counted(size, 1, run)
+        self.kernel.code.counted(size, 1, run, hidden=self.minor)
 
     def evaluator(self, width: int, facts: Facts | None = None) -> Evaluator:
         """The nest's evaluator for groups of `width` lanes, of a part of the nest where `facts` hold."""
@@ -166,7 +167,7 @@ def _outer(nest: Nest, order: list[int], index: list[Lane], rows: int, body: Bod
             _outer(nest, rest, index, rows, body)
         return ()
 
-    nest.kernel.code.counted(size, step, run)
+    nest.kernel.code.counted(size, step, run, hidden=nest.minor)
 
 
 def _inner(nest: Nest, index: list[Lane], body: Body) -> None:
@@ -190,7 +191,7 @@ def _inner(nest: Nest, index: list[Lane], body: Body) -> None:
 
     if unrolled:
         with nest.vectors_of(step):
-            nest.kernel.code.counted(unrolled * width, step, run)
+            nest.kernel.code.counted(unrolled * width, step, run, hidden=nest.minor)
     for start, piece in ((v * width, width) for v in range(unrolled, vectors)):
         with nest.vectors_of((vectors - unrolled) * width):
             index[axis] = fixed(start, piece)
@@ -263,7 +264,7 @@ class _Parts:
     def _place(self, base: Value, offset: int, step: int) -> Lane:
         return moving(base, offset, step if self.head is None else 1, self.size, self.width)
 
-    def _over(self, start: Value, stop: Value, count: int, facts: Facts) -> None:
+    def _over(self, start: Value, stop: Value, count: int, facts: Facts, hidden: bool) -> None:
         """A loop over `count` vectors at once."""
         step = count * self.width
 
@@ -273,7 +274,7 @@ class _Parts:
             return ()
 
         with self.nest.vectors_of(step):
-            self.code.loop(start, stop, constant(I64, step), run)
+            self.code.loop(start, stop, constant(I64, step), run, hidden=hidden or self.nest.minor)
 
     def _share(self) -> None:
         """What all parts need is computed once, before the first one."""
@@ -291,9 +292,9 @@ class _Parts:
     def _whole(self) -> tuple[Value, ...]:
         first = self.code.fold("add", self.begin, down_to(self.code, self.left, self.unroll * self.width))
         with self.nest.apart():
-            self._over(self.begin, first, self.unroll, self.split.inside)
+            self._over(self.begin, first, self.unroll, self.split.inside, hidden=False)
             if self.unroll > 1:
-                self._over(first, self.edge, 1, self.split.inside)
+                self._over(first, self.edge, 1, self.split.inside, hidden=True)
         return ()
 
     def _last(self) -> tuple[Value, ...]:
@@ -303,5 +304,5 @@ class _Parts:
 
     def _behind(self, after: Value) -> tuple[Value, ...]:
         with self.nest.apart():
-            self._over(after, constant(I64, self.size), 1, self.split.outside)
+            self._over(after, constant(I64, self.size), 1, self.split.outside, hidden=True)
         return ()

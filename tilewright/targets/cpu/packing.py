@@ -75,7 +75,7 @@ def pack(walker: Walker, value: Value, inner: Scalar, bias: int = 0, target: Buf
         walker.iterate(nest, body)
         return ()
 
-    walker.nest([value], shape, fused, emit, narrow=element if element == inner else None, splits=True)
+    walker.nest([value], shape, fused, emit, narrow=element if element == inner else None, splits=True, packs=True)
     return buffer
 
 
@@ -111,7 +111,7 @@ def pack_groups(walker: Walker, value: Value, scheme: Scheme, target: Buffer | N
         iterate(nest, body)
         return ()
 
-    walker.nest([value], shape, (), emit, splits=True)
+    walker.nest([value], shape, (), emit, splits=True, packs=True)
     if scheme.bias:
         _add_biases(walker, buffer, scheme)
     return buffer

@@ -25,18 +25,20 @@ from tilewright.ir.node import Op, Value
 from tilewright.ir.ops.table import Effect
 from tilewright.ir.types import Tile
 from tilewright.ir.walk import ops_in
-from tilewright.targets.cpu.code import Code
+from tilewright.targets.cpu.code import COLD, Code
 from tilewright.targets.cpu.fuse import Walker
 from tilewright.targets.cpu.host.records import WORD, Frame
+from tilewright.targets.cpu.nest import LINE
 from tilewright.targets.cpu.state import Buffer, Kernel, Virtual
 from tilewright.targets.llvm.text import ModuleWriter
-from tilewright.targets.llvm.types import I1, I64, PTR, Type, constant
+from tilewright.targets.llvm.types import I1, I64, PTR, Type, constant, zero
 from tilewright.targets.llvm.types import Value as LlvmValue
 
 _PANEL_BYTES = 1 << 19      # half of the second cache of today's processors
 _MOST_SLOTS = 128
 _MOST_WORDS = 8             # of a key
 FORGET = "forget_panels"
+_CLEARED = Type("i64", LINE // WORD)
 
 
 def kept(walker: Walker, op: Op, value: Value, t: Tile, write: Callable[[Buffer], None],
@@ -205,21 +207,16 @@ class _Panel:
 
 def write_forget(writer: ModuleWriter, kernel: Kernel) -> None:
     """The function `FORGET(ptr context)`, which clears the panels' states once a thread and launch."""
-    f = writer.function(FORGET, [("context", PTR)], linkage="internal", attributes="nounwind noinline")
+    f = writer.function(FORGET, [("context", PTR)], linkage="internal", attributes=COLD)
     (context,) = f.params
     entered = f.gep(context, Frame.ENTERED // WORD, I64)
 
     def clear() -> tuple[LlvmValue, ...]:
         f.store(constant(I64, 1), entered, 8)
         scratch = f.load(f.gep(context, Frame.SCRATCH // WORD, PTR), PTR, 8)
-        for head, count in kernel.panels:
-            start = f.gep(scratch, head, Type("i8"))
-
-            def one(i: LlvmValue, _: tuple[LlvmValue, ...], start: LlvmValue = start) -> tuple[LlvmValue, ...]:
-                f.store(constant(I64, 0), f.gep(start, i, I64), 8)
-                return ()
-
-            f.loop(constant(I64, 0), constant(I64, count), constant(I64, 1), one)
+        for head, count in kernel.panels:       # whole lines: what is behind the state in its last one are keys
+            for line in range(-(-count * WORD // LINE)):
+                f.store(zero(_CLEARED), f.gep(scratch, head + line * LINE, Type("i8")), WORD)
         return ()
 
     first: LlvmValue = f.icmp("eq", f.load(entered, I64, 8), constant(I64, 0))

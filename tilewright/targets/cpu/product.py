@@ -109,7 +109,7 @@ class Product:
             body(self.code.fold("add", i, constant(LLVM_I64, start)))
             return ()
 
-        self.code.counted(stop - start, step, run)
+        self.code.counted(stop - start, step, run, hidden=True)
 
     def _at(self, matrix: Matrix, row: LlvmValue, offset: LlvmValue) -> LlvmValue:
         """Address of the byte at `offset` in a row."""

@@ -136,7 +136,8 @@ class _Reduction:
                 self.code.interleaved(partial(part, u) for u in range(count))
                 return following
 
-            flat = self.code.counted((rounds - first) * step, step, run, [v for part in parts for v in part])
+            flat = self.code.counted((rounds - first) * step, step, run, [v for part in parts for v in part],
+                                     hidden=self.nest.minor)
             n = len(self.elements)
             parts = [list(flat[u * n:(u + 1) * n]) for u in range(count)]
         lanes = [self._lanes(part) for part in parts]
@@ -169,7 +170,8 @@ class _Reduction:
                 return code.interleaved(partial(add, v, moving(i, u * width, step, size, width), facts)
                                         for u, v in enumerate(carried))
 
-            return self._note_quiet(code.loop(start, stop, constant(I64, step), run, values))
+            return self._note_quiet(code.loop(start, stop, constant(I64, step), run, values,
+                                              hidden=len(values) == 1 or self.nest.minor))
 
         def whole() -> Sequence[LlvmValue]:
             count = min(2 * self.nest.unroll, size // width)
@@ -236,7 +238,7 @@ class _Reduction:
             result = code.while_loop((after, constant(I1, 1), *total), goes_on, run)[2:]
         if self.walker.fuses:
             with self.nest.apart():
-                code.loop(after, end, step, visit)
+                code.loop(after, end, step, visit, hidden=True)
         return self._note_quiet(result)
 
     def _horizontal(self, width: int, lanes: Lanes) -> Lanes:

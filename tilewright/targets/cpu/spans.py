@@ -31,6 +31,7 @@ _ROOMY = 56         # bits of what has to be tested: several sums of such number
 _SMALL = 16         # bits of a factor that leaves the other one enough
 # i64 scalars are required to lie within 2**40, distances of pointers within 2**47, what user space can address
 _NUMBER_BITS, _DISTANCE_BITS = 40, 47
+_ALL = -(1 << 63), (1 << 63) - 1
 
 _MOVES = frozenset({"splat", "broadcast", "expand_dims", "permute", "reshape", "hint"})
 _POINTER_MOVES = _MOVES | {"bitcast"}
@@ -61,7 +62,9 @@ class Spans:
         """Of `pointer`, or of what it is made from."""
         self.kernel = kernel
         self.code = kernel.code
-        self.conditions: list[LlvmValue] = []
+        self._conditions: list[LlvmValue] = []
+        self._ranges: dict[LlvmValue, tuple[int, int]] = {}     # of numbers that were narrower
+        self._required: dict[LlvmValue, tuple[int, int]] = {}
         self.gates: list[LlvmValue] = []        # no lane is active where one of these i1 scalars is false
         self._narrowed: dict[Value, Span] = {}
         self._ambiguous = in_several_places(kernel, [pointer, mask]) if mask is not None else set()
@@ -69,6 +72,23 @@ class Spans:
         if mask is not None:
             self._under(mask)
             self._known.clear()     # narrower now
+
+    @property
+    def conditions(self) -> list[LlvmValue]:
+        """The i1 scalars that must be true."""
+        ends = []
+        for number, (least, most) in self._required.items():
+            low, high = self._ranges.get(number, _ALL)
+            if least > low:
+                ends.append(self.code.fold_icmp("sge", number, constant(I64, least)))
+            if most < high:
+                ends.append(self.code.fold_icmp("sle", number, constant(I64, most)))
+        return [*self._conditions, *ends]
+
+    def require(self, number: LlvmValue, least: int, most: int) -> None:
+        """The spans hold only where `number` lies between `least` and `most`."""
+        low, high = self._required.get(number, _ALL)
+        self._required[number] = max(low, least), min(high, most)
 
     # --- numbers
 
@@ -115,20 +135,26 @@ class Spans:
         if lane.known is not None:
             return self.constant(lane.known)
         if lane.offset and chain and element.bits < 64:
-            base = self.code.cast("sext", lane.value, I64)
+            base = self._extended(lane.value, element)
             return self.add(Span(base, base, element.bits), self.constant(lane.offset))
-        number = self.code.cast("sext", LaneMath(self.code, 1).scalar(lane), I64)
+        number = self._extended(LaneMath(self.code, 1).scalar(lane), element)
         bits = element.bits - 1
         if lane.low is not None and lane.high is not None:
             bits = min(bits, max(1, abs(lane.low).bit_length(), abs(lane.high).bit_length()))
         return self._within(number, bits, _NUMBER_BITS)
+
+    def _extended(self, value: LlvmValue, element: Scalar) -> LlvmValue:
+        """In 64 bits."""
+        number, half = self.code.cast("sext", value, I64), 1 << (element.bits - 1)
+        self._ranges[number] = -half, half - 1
+        return number
 
     def _within(self, number: LlvmValue, bits: int, most: int) -> Span:
         """A run-time number, required to be within 2**`most`."""
         if bits <= most:
             return Span(number, number, bits)
         shifted = self.code.op("add", number, constant(I64, 1 << most))
-        self.conditions.append(self.code.icmp("ult", shifted, constant(I64, 2 << most)))
+        self._conditions.append(self.code.icmp("ult", shifted, constant(I64, 2 << most)))
         return Span(number, number, most)
 
     def _sum_or_product(self, op: Op, element: Scalar, chain: Chain) -> Span | None:
@@ -147,8 +173,8 @@ class Spans:
             least, most = -(1 << 63) + 1, (1 << 63) - 2
         else:
             least, most = -(1 << (element.bits - 1)), (1 << (element.bits - 1)) - 1
-        self.conditions += [self.code.fold_icmp("sge", span.low, constant(I64, least)),
-                            self.code.fold_icmp("sle", span.high, constant(I64, most))]
+        self.require(span.low, least, _ALL[1])
+        self.require(span.high, _ALL[0], most)
 
     # --- arithmetic that stays within 64 bits
 
@@ -159,8 +185,8 @@ class Spans:
         bits = min(bits, _ROOMY)
         if span.is_one:
             return self._within(span.low, span.bits, bits)
-        self.conditions += [self.code.fold_icmp("sge", span.low, constant(I64, -(1 << bits))),
-                            self.code.fold_icmp("sle", span.high, constant(I64, 1 << bits))]
+        self.require(span.low, -(1 << bits), _ALL[1])
+        self.require(span.high, _ALL[0], 1 << bits)
         return Span(span.low, span.high, bits)
 
     def add(self, a: Span, b: Span) -> Span:
@@ -273,7 +299,7 @@ class Spans:
             return
         strict = _RELATIONS[op.name][1]
         if op.name.endswith("_u"):      # then 0 <= smaller < greater, if greater is not negative
-            self.conditions.append(self.code.fold_icmp("sge", b.low, constant(I64, 0)))
+            self.require(b.low, 0, _ALL[1])
             self._at_least(smaller, self.constant(0))
         if not a.is_one:
             self._at_most(smaller, self.sub(b, self.constant(1)) if strict else b)
@@ -340,13 +366,13 @@ def _by_positive(spans: Spans, op: Op) -> tuple[Span, Span] | None:
         return (a, b) if known > 0 else None
     one = constant(I64, 1)
     positive = spans.code.fold_icmp("sge", b.low, one)
-    spans.conditions.append(positive)
+    spans.require(b.low, 1, _ALL[1])
     divisor = spans.code.select(positive, b.low, one)
     return a, Span(divisor, divisor, b.bits)
 
 
 def _not_negative(spans: Spans, a: Span) -> None:
-    spans.conditions.append(spans.code.fold_icmp("sge", a.low, constant(I64, 0)))
+    spans.require(a.low, 0, _ALL[1])
 
 
 def _divide(spans: Spans, op: Op, chain: Chain) -> Span | None:

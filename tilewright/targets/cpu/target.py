@@ -25,7 +25,7 @@ from tilewright.targets.llvm.machine import ASSEMBLY, Compiler, Machine, Request
 if TYPE_CHECKING:
     from tilewright.passes.manager import Pass
 
-# Names the generated code: part of every cache key, so a change of code generation must change it.
+# Names the target in cache keys; what generates its code is in them by content (runtime.fingerprint).
 VERSION = "cpu-3"
 
 

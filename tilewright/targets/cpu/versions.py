@@ -3,6 +3,8 @@
 * Long rows whose masks end somewhere: one version that is split there (`prefix`) serves full and partly full tiles.
 * Else, where tests can make it simple (`bounds`): one without masks and wraps; then, for tiles that are not full, a
   split one, or one without wraps, as far as there is something to gain.
+* Where a product packs short rows, masks of their vectors are made once for all rows (AVX-512), and cost nothing after
+  that: one version then does what is not full.
 * Last, where none of these may hold: all masks at every vector.  It is written for size, since it seldom runs.
 
 Stores that may bypass the caches double the best version.
@@ -26,6 +28,8 @@ from tilewright.targets.cpu.prefix import Prefix, ends, find
 from tilewright.targets.cpu.state import Kernel
 from tilewright.targets.llvm.types import Value as LlvmValue
 
+_CHEAP = 4      # vectors at once of a nest that computes little (`plan.unrolling`)
+
 Results = tuple[LlvmValue, ...]
 # When stores bypass the caches, under facts; the second argument: when heads let rows begin at lines (i1; None: never).
 Streams = Callable[[Facts, "LlvmValue | None"], "LlvmValue | None"]
@@ -35,9 +39,10 @@ Streams = Callable[[Facts, "LlvmValue | None"], "LlvmValue | None"]
 class Versions:
     """What is known of one nest: `ops` are its virtual ops, `roots` the store that it serves, if any.
 
-    `emit` writes a version into a `Nest`.  `whole`: it does something at every index.  Versions whose stores bypass the
-    caches have vectors of `streaming_width`, which are lines where others may be less.  `ahead`: loads that prefetch,
-    and how far.
+    `emit` writes a version into a `Nest`.  `whole`: it does something at every index.  `brief`: it packs for a product,
+    or stores what a loop or a product has made, which takes longer than that.  Versions whose stores bypass the caches
+    have vectors of `streaming_width`, which are lines where others may be less.  `ahead`: loads that prefetch, and how
+    far.
     """
 
     kernel: Kernel
@@ -50,13 +55,24 @@ class Versions:
     streaming_width: int
     unroll: int
     whole: bool
+    brief: bool
     emit: Callable[[Nest], Sequence[LlvmValue]]
     streams: Streams
     ahead: Mapping[Op, LlvmValue]
 
     def plain(self) -> Results:
         """One version without facts, which also serves a nest that must not be tested."""
-        return self._version(Facts(), 1)
+        return self._version(Facts(), self._vectors if self._is_short else 1, seldom=True)
+
+    @property
+    def _vectors(self) -> int:
+        """Vectors of a row."""
+        return -(-self.shape[vector_axis(self.shape)] // self.width)
+
+    @property
+    def _is_short(self) -> bool:
+        """Whether masks of a row's vectors are made once, before all rows, and cost nothing after that."""
+        return self.kernel.code.isa.avx512 and self._vectors <= self.unroll == _CHEAP
 
     def write(self, splits: bool) -> Results:
         """All versions; `splits`: `emit` follows `Nest.split`."""
@@ -71,7 +87,8 @@ class Versions:
             return self._best(facts)
         return self.kernel.code.branch(condition, lambda: self._best(facts), lambda: self._not_full(facts, may_split))
 
-    def _version(self, facts: Facts, unroll: int, streams: bool = False, prefix: Prefix | None = None) -> Results:
+    def _version(self, facts: Facts, unroll: int, streams: bool = False, prefix: Prefix | None = None,
+                 seldom: bool = False) -> Results:
         code = self.kernel.code
         split = None
         if prefix is not None:
@@ -80,7 +97,7 @@ class Versions:
         size = element_of(self.roots[0].operands[1].type).bytes if streams else 0
         with code.scope() as floor:
             results = tuple(self.emit(Nest(self.kernel, self.shape, width, floor, facts, unroll=unroll,
-                                           streams=size, split=split, ahead=self.ahead)))
+                                           streams=size, split=split, ahead=self.ahead, minor=seldom or self.brief)))
         return tuple(code.export(r) for r in results)
 
     def _best(self, facts: Facts, prefix: Prefix | None = None) -> Results:
@@ -111,17 +128,24 @@ class Versions:
         return find(self.kernel, self.aliases, self.sources, [*self.ops, *self.roots], self.shape,
                     vector_axis(self.shape))
 
-    def _split(self, prefix: Prefix) -> Results:
-        if prefix.condition is None:
-            return self._best(prefix.facts, prefix)
-        return self.kernel.code.branch(prefix.condition, lambda: self._best(prefix.facts, prefix), self.plain)
+    def _split(self, prefix: Prefix, streams: bool = True) -> Results:
+        """`streams`: it may bypass the caches."""
+        def split() -> Results:
+            if streams:
+                return self._best(prefix.facts, prefix)
+            return self._version(prefix.facts, self.unroll, prefix=prefix, seldom=True)
+
+        return split() if prefix.condition is None else self.kernel.code.branch(prefix.condition, split, self.plain)
 
     def _not_full(self, facts: Facts, may_split: bool) -> Results:
         """For tiles for which `facts`, those of a full one, do not hold."""
+        if self._is_short and facts.true and not self.roots:      # stores under masks are slower than split ones
+            may_split = False
         prefix = self._prefix() if may_split else None
         if prefix is not None:
-            return self._split(prefix)
+            return self._split(prefix, not self.brief)
         some, holds = assume_quotients(self.kernel, self.ops)
         if holds is None or not facts.true:
             return self.plain()
-        return self.kernel.code.branch(holds, lambda: self._version(some, 1), self.plain)
+        unroll = self._vectors if self._is_short else 1
+        return self.kernel.code.branch(holds, lambda: self._version(some, unroll, seldom=True), self.plain)

@@ -14,15 +14,19 @@ from tilewright.analysis.axis_info import power_of_two_in
 from tilewright.analysis.ranges import whole
 from tilewright.ir.layout_rules import layout_of
 from tilewright.ir.node import Op, Value
-from tilewright.ir.types import F32, I32, Pointer, Tile, element_of
+from tilewright.ir.ops.rules import scalar_element
+from tilewright.ir.types import F32, F64, I32, Pointer, Scalar, Tile, element_of
 from tilewright.layout.linear import REGISTER, padded_shape, unpack
+from tilewright.targets.llvm import convert
 from tilewright.targets.llvm.convert import memory_type
 from tilewright.targets.llvm.elementwise import rule_of
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia import division, special
+from tilewright.targets.nvidia.clamped import clamped_difference
 from tilewright.targets.nvidia.emit.code import Code
 from tilewright.targets.nvidia.lazy import registers_of
 from tilewright.targets.nvidia.pressure import widens
+from tilewright.targets.nvidia.remainder import remainders
 from tilewright.targets.nvidia.renaming import moved
 from tilewright.targets.nvidia.state import Kernel, Registers
 
@@ -75,7 +79,14 @@ def elementwise(kernel: Kernel, op: Op) -> None:
         kernel.bind_again(op.result, lambda: tuple(each([kernel.registers(op.operands[0])],
                                                         lambda x: apply(kernel.code, op, (x,)))))
         return
+    limited = clamped_difference(kernel, op)
+    if limited is not None:
+        kernel.bind(op.result, (limited,))
+        return
     operands = [kernel.registers(v) for v in op.operands]
+    if op.name == "rem_f" and element_of(op.result.type) != F64:
+        kernel.bind(op.result, _remainders(kernel.code, scalar_element(op.result.type), *operands))
+        return
     if op.name == "div_f" and element_of(op.result.type) == F32:
         kernel.bind(op.result, _quotients(kernel, op, *operands))
         return
@@ -113,6 +124,14 @@ def _quotients(kernel: Kernel, op: Op, dividends: Registers, divisors: Registers
             made = [apply(kernel.code, op, (x, y)) for x in xs]
         found.update({(x, y): q for x, q in zip(xs, made, strict=True)})
     return [found[pair] for pair in zip(dividends, divisors, strict=True)]
+
+
+def _remainders(code: Code, element: Scalar, dividends: Registers, divisors: Registers) -> list[LlvmValue]:
+    """Remainders of floats of up to 32 bits, equal ones once."""
+    pairs = list(dict.fromkeys(zip(dividends, divisors, strict=True)))
+    wide = [(convert.widen(code, x, element), convert.widen(code, y, element)) for x, y in pairs]
+    found = dict(zip(pairs, remainders(code, wide), strict=True))
+    return [convert.narrow(code, found[pair], element) for pair in zip(dividends, divisors, strict=True)]
 
 
 def _pointer_sum(kernel: Kernel, op: Op) -> None:

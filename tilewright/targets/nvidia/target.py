@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from tilewright.targets.nvidia.generate import Generated
     from tilewright.targets.nvidia.shared import Allocation
 
-# Names the generated code: part of every cache key, so a change of code generation must change it.
+# Names the target in cache keys; what generates its code is in them by content (runtime.fingerprint).
 VERSION = "nvidia-1"
 TRIPLE = "nvptx64-nvidia-cuda"
 # LLVM's small pipeline (instcombine, simplifycfg) and its most eager code generation, whose GVN finds what is common.
