@@ -84,7 +84,7 @@ class _Runs:
     def __init__(self, module: Module) -> None:
         self._module = module
         # what a loop makes is another number in each iteration, and both accesses may not be of one
-        self._ops = {op.result: op for op in module.entry.body.ops if len(op.results) == 1 and not op.regions}
+        self._ops = {v: op for op in module.entry.body.ops if not op.regions for v in op.results}
 
     @computed
     def _axis(self) -> Axis:
