@@ -49,6 +49,14 @@ def of_indices(q, r, columns, rows, B: tl.constexpr):
 
 
 @triton.jit
+def of_short_indices(q, r, columns, rows, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    row = i // columns
+    tl.store(q + i, (row % rows).to(tl.int64))
+    tl.store(r + i, (i % columns).to(tl.int64))
+
+
+@triton.jit
 def unbounded(q, r, first, columns, B: tl.constexpr):
     i = tl.program_id(0).to(tl.int64) * first + tl.arange(0, B)
     at = tl.program_id(0) * B + tl.arange(0, B)
@@ -84,11 +92,12 @@ def test_scalars():
     np.testing.assert_array_equal(ptx[3], cpu[3])
 
 
+@pytest.mark.parametrize("kernel", [of_indices, of_short_indices])
 @pytest.mark.parametrize(("columns", "rows"), [(24, 5), (-7, 3), (10, -4), (0, 3), (13, 0), (-(1 << 31), 7),
                                                ((1 << 31) - 1, -(1 << 31))])
-def test_indices(columns, rows):
+def test_indices(columns, rows, kernel):
     nothing = np.zeros(512, np.int64)
-    cpu, ptx = references(of_indices, (4,), [nothing, nothing], [columns, rows], B=128)
+    cpu, ptx = references(kernel, (4,), [nothing, nothing], [columns, rows], B=128)
     np.testing.assert_array_equal(ptx[0], cpu[0])
     np.testing.assert_array_equal(ptx[1], cpu[1])
 
@@ -109,6 +118,7 @@ def divisions(kernel, *args, **constants):
 def test_instructions():
     """Four elements of a thread: two quotients each, one for `row % rows`, whose dividend may be negative."""
     out = np.zeros(512, np.int64)
-    assert divisions(of_indices, out, out.copy(), 24, 5, B=128, num_warps=1) == [4, 4, 0, 0]
+    for kernel in (of_indices, of_short_indices):
+        assert divisions(kernel, out, out.copy(), 24, 5, B=128, num_warps=1) == [4, 4, 0, 0]
     u32, s32, s64, branches = divisions(unbounded, out, out.copy(), 3, 24, B=128, num_warps=1)
     assert (u32, s32, s64) == (4, 0, 4) and branches == 2     # one condition, and the way past the other side

@@ -48,6 +48,24 @@ def branches(x, flag, N: tl.constexpr):
     tl.store(x + i, y)
 
 
+@triton.jit
+def parts(x, out, DISTANCE: tl.constexpr, N: tl.constexpr):
+    first = tl.program_id(0) * 4 * DISTANCE + tl.arange(0, N)
+    for_second = first + DISTANCE
+    value = tl.load(x + tl.arange(0, N))
+    tl.store(out + first, value)
+    tl.store(out + for_second, value + 1)
+    tl.store(out + (for_second + DISTANCE), value + 2)
+
+
+@triton.jit
+def spread_parts(out, N: tl.constexpr):
+    """Other places, but no runs: the second element of the first part is the first one of the second."""
+    i = tl.arange(0, N) * N
+    tl.store(out + i, i)
+    tl.store(out + (i + N), i + 1)
+
+
 def barriers(kernel, *args, **constants):
     return len(ops_of(laid_out(tile_ir(kernel, *args, **constants)), "barrier"))
 
@@ -63,6 +81,24 @@ def test_a_tile_that_is_replicated_needs_barriers():
 
 def test_other_places():
     assert barriers(reversed_in_place, np.zeros(256, np.float32), N=256) == 1
+
+
+@pytest.mark.parametrize(("distance", "count"), [(1024, 0), (1025, 0), (1023, 2), (512, 2)])
+def test_parts_of_a_block(distance, count):
+    x, out = np.arange(1024, dtype=np.float32), np.zeros(4096, np.float32)
+    assert barriers(parts, x, out, DISTANCE=distance, N=1024) == count
+    engines.launch("ptx", parts, (1,), x, out, DISTANCE=distance, N=1024)
+    seen = min(distance, 1024)      # of a part, before the next one
+    np.testing.assert_array_equal(out[:seen], x[:seen])
+    np.testing.assert_array_equal(out[distance:distance + seen], x[:seen] + 1)
+    np.testing.assert_array_equal(out[2 * distance:2 * distance + 1024], x + 2)
+
+
+def test_parts_that_are_no_runs():
+    out = np.zeros(64 * 65, np.int32)
+    assert barriers(spread_parts, out, N=64) == 1
+    engines.launch("ptx", spread_parts, (1,), out, N=64)
+    assert list(out[64::64]) == [64 * k + 1 for k in range(64)]
 
 
 def test_a_loop_carries_its_accesses_round():

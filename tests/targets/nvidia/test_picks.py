@@ -115,3 +115,17 @@ def test_where_the_index_is_known_to_rise_nobody_compares_it():
     assert len(re.findall(r"setp\.\w+\.s32", text)) == 5
     assert len(re.findall(r"setp\.\w+\.f32", text)) <= 2 * 7 + 4 * 5
     assert len(re.findall(r"selp\.", text)) == 2 * (7 + 5)
+
+
+@triton.jit
+def rows(x, places, M: tl.constexpr, N: tl.constexpr):
+    at = tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :]
+    tl.store(places + tl.arange(0, M), tl.argmax(tl.load(x + at), 1))
+
+
+def test_registers_are_combined_in_the_order_of_the_axis():
+    """A warp a row, whose registers count through the columns in another order."""
+    x, places = arguments(4096)[0].reshape(4, 1024), np.zeros(4, np.int32)
+    code = ptx_machine.run(rows, (1,), (x, places), {"M": 4, "N": 1024, "num_warps": 4})
+    np.testing.assert_array_equal(places, np.argmax(x, 1))
+    assert len(re.findall(r"setp\.[lg]\w+\.s32", code.texts["ptx"])) == 5

@@ -1,5 +1,7 @@
 """Rows with instructions of a GPU's own, on the PTX machine: special values, and the bounds at random places."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -25,6 +27,8 @@ def apply(x, y, out, n, WHAT: tl.constexpr, BLOCK: tl.constexpr):
         c = a / b
     elif WHAT == "sqrt":
         c = tl.sqrt(a)
+    elif WHAT == "tanh":
+        c = tl.extra.libdevice.tanh(a)
     else:
         c = tl.rsqrt(a)
     tl.store(out + i, c, mask=i < n)
@@ -45,7 +49,8 @@ def ulps(got, want):
 
 
 @pytest.mark.parametrize("what, reference, bound", [
-    ("exp", np.exp, 1), ("exp2", np.exp2, 1), ("sqrt", np.sqrt, 1), ("rsqrt", lambda x: 1 / np.sqrt(x), 2)])
+    ("exp", np.exp, 1), ("exp2", np.exp2, 1), ("sqrt", np.sqrt, 1), ("rsqrt", lambda x: 1 / np.sqrt(x), 2),
+    ("tanh", np.tanh, 2)])
 def test_bounds_and_special_values(what, reference, bound):
     x = np.concatenate([EDGES, np.random.default_rng(0).uniform(-110, 130, 400)]).astype(np.float32)
     with np.errstate(all="ignore"):
@@ -129,6 +134,23 @@ def test_functions_with_reciprocals():
     np.testing.assert_array_equal(np.signbit(got[zeros]), np.signbit(exact[zeros]))
     ptx = code.texts["ptx"]
     assert ".f64" not in ptx and "div.rn" not in ptx and "rcp.approx.ftz.f32" in ptx
+
+
+@triton.jit
+def errors(x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out + i, tl.erf(tl.load(x + i)))
+
+
+def test_erf_takes_its_power_from_the_hardware():
+    x = np.concatenate([np.linspace(-4, 4, 1024 - len(EDGES) - 64), np.linspace(0.999, 1.001, 64), EDGES])
+    x, out = x.astype(np.float32), np.zeros(1024, np.float32)
+    ptx = ptx_machine.run(errors, (1,), (x, out), {"N": 1024}).texts["ptx"]
+    want = np.array([math.erf(v) for v in x.astype(np.float64)])
+    known = ~np.isnan(x)
+    assert ulps(out[known], want[known]).max() <= 2
+    np.testing.assert_array_equal(np.isnan(out), ~known)
+    assert ptx.count("ex2.approx") == 8 and ptx.count("fma.rn.f32") <= 8 * 14     # two polynomials of each element
 
 
 @triton.jit
@@ -236,3 +258,20 @@ def test_division_by_zero_is_zero_and_leaves_the_dividend(dtype):
     q, r = np.ones_like(x), np.ones_like(x)
     ptx_machine.run(quotients, (1,), (x, y, q, r), {"N": 4})
     assert q.tolist() == [0, 0, 14, 0] and r.tolist() == [7, 0, 2, 1]
+
+
+@triton.jit
+def tanh_of_halves(x, out, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out + i, tl.extra.libdevice.tanh(tl.load(x + i).to(tl.float32)).to(tl.float16))
+
+
+def test_a_hyperbolic_tangent_takes_two_approximate_instructions_and_no_branch():
+    x = np.linspace(-12, 12, 1024).astype(np.float16)
+    out = np.zeros_like(x)
+    code = ptx_machine.run(tanh_of_halves, (1,), (x, out), {"BLOCK": 1024, "num_warps": 4})
+    want = np.tanh(x.astype(np.float64))
+    np.testing.assert_allclose(out, want, rtol=1e-3)
+    text = code.texts["ptx"]
+    assert text.count("ex2.approx") == text.count("rcp.approx") == text.count("copysign") == 8
+    assert text.count("fma.rn.f32") <= 8 * 6 and "bra" not in text

@@ -260,6 +260,10 @@ class FunctionWriter:
         """a / b of floats, mostly rounded to nearest, where b, 1 / b and a / b are normal; elsewhere anything."""
         return self.op("fdiv", a, b)
 
+    def power_of_two(self, a: Value) -> Value | None:
+        """2**a of a float within 2 ulp, where the machine has an instruction for it."""
+        return None
+
     def fneg(self, a: Value) -> Value:
         return self.emit(a.type, f"fneg {a}")
 

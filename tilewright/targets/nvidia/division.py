@@ -1,4 +1,5 @@
-"""Quotients and remainders of 64-bit integers by what is no constant: in 32 bits where both numbers fit.
+"""Quotients and remainders of integers by what is no constant: in 32 bits where both numbers fit, without signs where
+the dividend has none.
 
     before                  after, if the ranges say that they fit      else
     q = div.s64 x, y        q = sext(div.u32 x, |y|) and a sign         if no x and no y of a thread has an upper half
@@ -18,6 +19,7 @@ from functools import reduce
 
 from tilewright.analysis.ranges import Interval
 from tilewright.ir.node import Op
+from tilewright.ir.types import I32 as INT
 from tilewright.ir.types import I64 as LONG
 from tilewright.ir.types import element_of
 from tilewright.targets.llvm.elementwise import rule_of
@@ -37,10 +39,12 @@ Pair = tuple[LlvmValue, LlvmValue]
 
 def fits(kernel: Kernel, op: Op) -> bool:
     """Whether `op` divides 64-bit numbers of which it is known that 32 bits hold them, and that the quotient does not
-    leave them."""
-    if op.name not in _DIVISIONS or element_of(op.result.type) != LONG:
+    leave them; or numbers of 32 bits with signs, the first of which is not negative."""
+    if op.name not in _DIVISIONS or element_of(op.result.type) not in (INT, LONG):
         return False
     dividend, divisor = (kernel.axis.ranges.fact(v) for v in op.operands)
+    if element_of(op.result.type) == INT:
+        return op.name.endswith("_s") and dividend.low >= 0
     return (dividend.within(_UNSIGNED) and divisor.within(_UNSIGNED)) or (
         dividend.within(_DIVIDENDS) and divisor.within(_DIVISORS))
 
@@ -54,17 +58,17 @@ def short_division(kernel: Kernel, op: Op, args: Sequence[LlvmValue]) -> LlvmVal
     short, by = (code.cast("trunc", v, I32) for v in (x, y))
     if dividend.low < 0:
         result = special.RULES[op.name](code, op, (short, by))
-        return code.cast("sext", result, I64)
+        return code.cast("sext", result, x.type)
     signed = divisor.low < 0
     negative = code.icmp("slt", by, constant(I32, 0)) if signed else None
     size = by if negative is None else code.select(negative, code.op("sub", constant(I32, 0), by), by)
     (quotient,) = code.machine("div.u32", [I32], [short, size])
     if op.name.startswith("rem"):       # it has the dividend's sign
-        return code.cast("zext", code.op("sub", short, code.op("mul", quotient, size)), I64)
+        return code.cast("zext", code.op("sub", short, code.op("mul", quotient, size)), x.type)
     quotient = special.unless_zero(code, by, quotient)
     if negative is None:
-        return code.cast("zext", quotient, I64)
-    return code.cast("sext", code.select(negative, code.op("sub", constant(I32, 0), quotient), quotient), I64)
+        return code.cast("zext", quotient, x.type)
+    return code.cast("sext", code.select(negative, code.op("sub", constant(I32, 0), quotient), quotient), x.type)
 
 
 def divide(kernel: Kernel, op: Op) -> Sequence[LlvmValue] | None:

@@ -22,6 +22,7 @@ from tilewright.targets.llvm.convert import memory_type
 from tilewright.targets.llvm.elementwise import rule_of
 from tilewright.targets.llvm.types import Value as LlvmValue
 from tilewright.targets.nvidia import division, special
+from tilewright.targets.nvidia.clamped import clamped_difference
 from tilewright.targets.nvidia.emit.code import Code
 from tilewright.targets.nvidia.lazy import registers_of
 from tilewright.targets.nvidia.pressure import widens
@@ -77,6 +78,10 @@ def elementwise(kernel: Kernel, op: Op) -> None:
     if widens(op) and op.result not in kernel.indices:
         kernel.bind_again(op.result, lambda: tuple(each([kernel.registers(op.operands[0])],
                                                         lambda x: apply(kernel.code, op, (x,)))))
+        return
+    limited = clamped_difference(kernel, op)
+    if limited is not None:
+        kernel.bind(op.result, (limited,))
         return
     operands = [kernel.registers(v) for v in op.operands]
     if op.name == "rem_f" and element_of(op.result.type) != F64:

@@ -59,9 +59,10 @@ def _of_registers(kernel: Kernel, op: Op, layout: Layout, row: Sequence[int]) ->
     narrow = Narrow.of(kernel, op) if len(row) > 2 and whole else None
     if narrow is not None:
         return Part((narrow.extremum(row),))
+    region, along = Region(kernel, op, ordered=True), layout.coordinate(axis)
+    if region.rises:
+        row = sorted(row, key=lambda register: along(register=register))
     parts = [part_of(kernel, op, layout, register) for register in row]
-    places = [layout.coordinate(axis)(register=register) for register in row]
-    region = Region(kernel, op, ordered=places == sorted(places))
     return merge_all(kernel, region, [_filled(kernel, part, neutral) for part in parts])
 
 

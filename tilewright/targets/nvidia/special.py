@@ -20,6 +20,7 @@ from tilewright.ir.ops.rules import scalar_element
 from tilewright.ir.types import BF16, F16, F32, STORED_ONLY, Scalar
 from tilewright.targets.llvm import convert
 from tilewright.targets.llvm.elementwise import rule_of
+from tilewright.targets.llvm.mathlib.sigmoidal import tanh_near
 from tilewright.targets.llvm.types import FLOAT, I8, I16, I32, Type, Value, constant
 from tilewright.targets.nvidia.emit.code import Code
 
@@ -29,6 +30,7 @@ _LOG2E = 1.4426950408889634
 _LOG2E_HIGH = 1.4426950216293335        # as a float; with the rest the product is right to 2**-48
 _STEPS = 252                            # powers of two from 2**-126 to 2**126
 _COUNTER = 12582913.0                   # 1.5 * 2**23 + 1: behind it a float counts by ones, its low bits are the count
+_TANH_NEAR = 0.6                        # below it errors of powers count for more than half of their ulp
 _HALF2 = Type("half", 2)
 
 
@@ -55,6 +57,17 @@ def _exponential(code: Code, op: Op, args: Sequence[Value]) -> Value:
                "origin": _COUNTER + _STEPS // 2, "high": _LOG2E_HIGH, "low": _LOG2E - _LOG2E_HIGH}
     texts = {n: f"0f{int(np.float32(v).view(np.uint32)):08X}" for n, v in numbers.items()}
     return code.machine("exp", [FLOAT], args, guard=None, initial=(), groups=(), **texts)[0]
+
+
+def _hyperbolic_tangent(code: Code, op: Op, args: Sequence[Value]) -> Value:
+    """1 - 2 / (2**(2 a log2(e)) + 1), with two approximate instructions, where what they err by counts for little."""
+    (x,) = args
+    a = code.unary_intrinsic("fabs", x)
+    (power,) = code.machine("exp2", [FLOAT], [code.op("fmul", a, _float(2 * _LOG2E))])
+    inverse = code.reciprocal(code.op("fadd", power, _float(1.0)))      # 0 of an infinite one
+    far = code.fma(inverse, _float(-2.0), _float(1.0))
+    result = code.select(code.fcmp("olt", a, _float(_TANH_NEAR)), tanh_near(code, a), far)
+    return code.machine("copysign", [FLOAT], [x, result])[0]
 
 
 def _float(value: float) -> Value:
@@ -145,7 +158,7 @@ def _from_eight_bits(code: Code, x: Value, source: Scalar) -> Value:
 
 
 RULES: Mapping[str, Rule] = {
-    "exp": _single(_exponential), "exp2": _instruction("exp2"),
+    "exp": _single(_exponential), "exp2": _instruction("exp2"), "tanh": _single(_hyperbolic_tangent),
     "div_f": _instruction("div.full"), "sqrt": _instruction("sqrt"), "rsqrt": _instruction("rsqrt"),
     **dict.fromkeys(("max_f", "min_f", "max_nan_f", "min_nan_f"), _extremum),
     **dict.fromkeys(("div_s", "div_u", "rem_s", "rem_u"), _divide), "fp_trunc": _convert, "fp_ext": _convert,

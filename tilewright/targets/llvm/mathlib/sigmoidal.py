@@ -66,12 +66,17 @@ _EXP2_SHORT_F32 = (
 
 def tanh(f: FunctionWriter, x: Value) -> Value:
     a = limit_above(f, magnitude(f, x), _TANH_TOP[x.type.element])
-    z = f.op("fmul", a, a)
-    near = f.fma(f.op("fmul", a, z), polynomial(f, z, _TANH_F32 if is_single(x) else _TANH_F64), a)
+    near = tanh_near(f, a)
     one = number(x, 1.0)
     power = exp_moderate(f, f.op("fadd", a, a))
     far = f.op("fsub", one, f.quotient(number(x, 2.0), f.op("fadd", power, one)))
     return with_sign_of(f, f.select(f.fcmp("olt", a, number(x, _TANH_NEAR)), near, far), x)
+
+
+def tanh_near(f: FunctionWriter, a: Value) -> Value:
+    """tanh of 0 <= a <= 0.5625, to 0.7 ulp; of f32 to 1.01 ulp up to 0.6."""
+    z = f.op("fmul", a, a)
+    return f.fma(f.op("fmul", a, z), polynomial(f, z, _TANH_F32 if is_single(a) else _TANH_F64), a)
 
 
 def erf(f: FunctionWriter, x: Value) -> Value:
@@ -92,7 +97,9 @@ def _one_minus_exp2(f: FunctionWriter, y: Value) -> Value:
     """1 - 2**y for y from -30 to -2, to an ulp: a sixth of the power's error counts.  (Fewer products than by `exp`:
     the argument is reduced in one subtraction.  GELU 1.15 times as fast on AVX2; Zen 3, 2026-12-01.)
     """
-    one = number(y, 1.0)
+    one, at_once = number(y, 1.0), f.power_of_two(y)
+    if at_once is not None:
+        return f.op("fsub", one, at_once)
     whole, exponent = nearest_exponent(f, y, 1.0, 1)
     r = f.op("fsub", y, whole)
     power = f.fma(polynomial(f, r, _EXP2_SHORT_F32), r, one)

@@ -191,6 +191,9 @@ class Code(FunctionWriter):
         rough = self.op("fmul", a, inverse)
         return self.fma(self.fma(self.fneg(rough), b, a), inverse, rough)
 
+    def power_of_two(self, a: Value) -> Value | None:
+        return self.machine("exp2", [FLOAT], [a])[0] if a.type == FLOAT else None
+
     # --- instructions of the table
 
     def machine(self, name: str, outputs: Sequence[Type], inputs: Sequence[Value], *, guard: Value | None = None,

@@ -125,6 +125,7 @@ _ROWS = (
     *(Instruction(f"div.{kind}", "div", "9.7.1.8 div", text=f"div.{kind} {{out}}, {{0}}, {{1}};", pure=True)
       for kind in ("s32", "u32", "s64", "u64")),
     Instruction("div.full", "div.full", "9.7.3.8 div", text="div.full.f32 {out}, {0}, {1};", pure=True),
+    Instruction("copysign", "copysign", "9.7.3.2 copysign", text="copysign.f32 {out}, {0}, {1};", pure=True),
     Instruction("rcp", "rcp.approx", "9.7.3.13 rcp", text="rcp.approx.ftz.f32 {out}, {0};", pure=True),
     Instruction("sqrt", "sqrt.approx", "9.7.3.15 sqrt", text="sqrt.approx.f32 {out}, {0};", pure=True),
     Instruction("rsqrt", "rsqrt.approx", "9.7.3.17 rsqrt", text="rsqrt.approx.f32 {out}, {0};", pure=True),

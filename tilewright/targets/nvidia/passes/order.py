@@ -3,7 +3,8 @@
 A program sees its own stores, and all of a load happens before a later store (docs/design.md, Safer rules).  Its
 threads are not in step, so where two accesses may touch the same bytes, one of them writes, and different threads may
 do them, a `barrier` goes between.  The same thread does both if both use the same pointers and are stores, or in one
-layout in which no lane or warp replicates.  Atomic ops keep their place among all accesses.
+layout in which no lane or warp replicates.  Runs of neighbours that begin a whole run or more apart touch other bytes
+(the four parts of a block for which one call of `philox` makes numbers).  Atomic ops keep their place among all.
 
 Before: laid-out IR.  After: `barrier` ops; placed anew by an optimal pass later, this one is only careful.
 Tests: tests/targets/nvidia/test_order.py.
@@ -15,11 +16,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tilewright.analysis.alias import Alias
+from tilewright.analysis.axis import Axis
+from tilewright.analysis.uniform import Uniform
+from tilewright.computed import computed
 from tilewright.ir.build import make_op
 from tilewright.ir.layout_rules import layout_of
-from tilewright.ir.node import Block, Module, Op
+from tilewright.ir.node import Block, Module, Op, Value
 from tilewright.ir.ops.table import Effect
-from tilewright.ir.types import Tile
+from tilewright.ir.types import Tile, element_of, shape_of
 from tilewright.layout.linear import LANE, WARP
 
 _MEMORY = Effect.READS | Effect.WRITES
@@ -28,7 +32,7 @@ Pending = frozenset[Op]     # accesses that some thread may not have done yet
 
 def order(module: Module) -> Module:
     """`module` with barriers between accesses that must stay in order."""
-    orderer = _Orderer(Alias(module))
+    orderer = _Orderer(Alias(module), _Runs(module))
     orderer.block(module.entry.body, frozenset())
     if not orderer.behind:
         return module
@@ -39,8 +43,8 @@ def order(module: Module) -> Module:
 class _Orderer:
     """One walk; `behind` collects the ops in front of which a barrier is needed."""
 
-    def __init__(self, alias: Alias) -> None:
-        self._alias = alias
+    def __init__(self, alias: Alias, runs: _Runs) -> None:
+        self._alias, self._runs = alias, runs
         self.behind: set[Op] = set()
 
     def block(self, block: Block, pending: Pending) -> Pending:
@@ -71,7 +75,48 @@ class _Orderer:
             return True
         if not (a.row.effects | b.row.effects) & Effect.WRITES or not self._alias.may_overlap(a, b):
             return False
-        return not _same_thread(a, b)
+        return not (_same_thread(a, b) or self._runs.apart(a.operands[0], b.operands[0]))
+
+
+class _Runs:
+    """Tiles of pointers to neighbours: which are the same but for a constant."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        # what a loop makes is another number in each iteration, and both accesses may not be of one
+        self._ops = {v: op for op in module.entry.body.ops if not op.regions for v in op.results}
+
+    @computed
+    def _axis(self) -> Axis:
+        return Axis(self._module)
+
+    @computed
+    def _uniform(self) -> Uniform:
+        return Uniform.of(self._module.entry.body)
+
+    def apart(self, a: Value, b: Value) -> bool:
+        """Whether no address is in both, as far as constants tell: of runs from one base, by offsets that differ by a
+        constant of at least their length (modulo a power of two, as they wrap)."""
+        first, second = self._ops.get(a), self._ops.get(b)
+        if first is None or second is None or a.type != b.type or not first.name == second.name == "ptr_add":
+            return False
+        (x, m), (y, n) = self._parts(first.operands[1]), self._parts(second.operands[1])
+        if first.operands[0] is not second.operands[0] or x is not y or x not in self._ops:
+            return False
+        shape = shape_of(x.type)
+        if len(shape) != 1 or abs(m - n) < shape[0] or abs(m - n) >= 1 << element_of(x.type).bits - 1:
+            return False
+        return self._axis.fact(x).contiguity[0] >= shape[0]
+
+    def _parts(self, offset: Value) -> tuple[Value, int]:
+        """An offset as another one plus a constant."""
+        op = self._ops.get(offset)
+        if op is not None and op.name == "add":
+            for one, other in (op.operands, reversed(op.operands)):
+                number = self._uniform.integer_of(other)
+                if number is not None:
+                    return one, number
+        return offset, 0
 
 
 def _same_thread(a: Op, b: Op) -> bool:
