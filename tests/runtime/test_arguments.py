@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from tests.departures import differs
-from tilewright.runtime.arguments import ANYWHERE, HIGHEST, LOWEST, MockTensor, Readers, extent
+from tilewright.interpret.memory import HIGHEST
+from tilewright.runtime.arguments import ANYWHERE, LOWEST, MockTensor, Readers, extent
 
 
 def read(value):

@@ -23,9 +23,10 @@ from tilewright.diagnostics import (
     recorded_location,
     render,
 )
+from tilewright.interpret.memory import HIGHEST
 from tilewright.ir.types import Scalar
 from tilewright.lowering import finish, lower
-from tilewright.runtime.arguments import HIGHEST, Pointer
+from tilewright.runtime.arguments import Pointer
 from tilewright.runtime.grid import normalise
 from tilewright.runtime.jit import JITFunction
 from tilewright.runtime.launch import check_on_host, check_writable, facts_of
