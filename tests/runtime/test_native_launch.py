@@ -218,6 +218,18 @@ def test_what_tells_of_itself_may_fail(affine):
     assert o.tolist() == [5, 7, 9]
 
 
+def test_what_tells_of_itself_by_a_launch_of_its_own_ends(affine):
+    def launches():
+        affine[(2,)](told, o, 2, 3, BLOCK=2)
+
+    x, o = torch.tensor([1.0, 2.0, 3.0]), torch.zeros(3)
+    told = Typed(x)
+    warm(affine, told, o, 2, 3, BLOCK=2)
+    told.data_ptr = launches
+    with pytest.raises(RecursionError):
+        launches()
+
+
 def test_a_subclass_that_tells_of_its_data_itself_is_asked(affine, slow):
     class Other(torch.Tensor):
         def data_ptr(self):

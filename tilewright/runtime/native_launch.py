@@ -234,6 +234,8 @@ def told(thing: Any) -> tuple[int, ...] | None:
         element, address, low, high, _, device, _ = reader(thing)
         name = driver.device_name() if device == ANYWHERE else device
         return _ELEMENT_WORDS[element], _SIZES[element], _device_word(name), address, low, high
+    except RecursionError:      # asked again at each level, it would double the work of each
+        raise
     except (TypeError, ValueError, AttributeError, OverflowError, RuntimeError):
         return None
 
