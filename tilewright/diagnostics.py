@@ -208,8 +208,13 @@ class PTXASError(TritonError):
     """The GPU's assembler refused what a kernel was compiled to; tuners leave such a config out."""
 
     def __init__(self, error_message: str | None = None) -> None:
-        self.error_message = error_message or ""
-        super().__init__(f"PTXAS error: {self.error_message}")
+        self._said = error_message or ""
+        super().__init__(f"PTXAS error: {self._said}")
+
+    @property
+    def error_message(self) -> str:
+        """What the assembler said."""
+        return self._said
 
 
 class NoDriverError(TritonError, RuntimeError):

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from tests.departures import differs
-from tilewright.runtime.arguments import ANYWHERE, HIGHEST, MockTensor, Readers, extent
+from tilewright.interpret.memory import HIGHEST
+from tilewright.runtime.arguments import ANYWHERE, LOWEST, MockTensor, Readers, extent
 
 
 def read(value):
@@ -155,11 +156,38 @@ def test_data_ptr_without_shape_may_reach_everything():
         dtype = np.dtype(np.float16)
 
         def data_ptr(self):
-            return 4096
+            return 1 << 20
 
     pointer = read(Foreign())
-    assert (pointer.element, pointer.address, pointer.low, pointer.high) == ("fp16", 4096, 0, HIGHEST)
+    assert (pointer.element, pointer.address, pointer.low, pointer.high) == ("fp16", 1 << 20, LOWEST, HIGHEST)
     assert pointer.device == ANYWHERE
+
+
+@pytest.mark.parametrize("shape, strides", [((1 << 62,), (1,)), ((1 << 70,), (1,)), ((2,), (-(1 << 70),))])
+def test_what_data_ptr_and_stride_tell_ends_where_memory_ends(shape, strides):
+    pointer = read(Told(1 << 20, shape, strides))
+    assert (pointer.low, pointer.high) == ((0, (1 << 20) + 4) if strides[0] < 0 else (1 << 20, HIGHEST))
+
+
+@pytest.mark.parametrize("address", [-16, 1 << 63, 1 << 64])
+def test_what_is_no_address_is_refused(address):
+    with pytest.raises(TypeError, match=f"of a Told gives {address}, which is no address"):
+        read(Told(address, (1,), (1,)))
+
+
+class Told:
+    """An object that tells of its data by methods."""
+
+    dtype = np.dtype(np.float32)
+
+    def __init__(self, address, shape, strides):
+        self.address, self.shape, self.strides = address, shape, strides
+
+    def data_ptr(self):
+        return self.address
+
+    def stride(self):
+        return self.strides
 
 
 def test_mock_overlaps_nothing():

@@ -2,6 +2,7 @@
 
 import gc
 import sys
+import weakref
 
 import numpy as np
 import pytest
@@ -29,3 +30,23 @@ def test_launches_leave_nothing_behind(grid):
         double[grid](x, o, 2, BLOCK=2)
     gc.collect()
     assert sys.getallocatedblocks() - before < 500 and o.tolist() == [2, 2]
+
+
+def test_a_launcher_that_its_grid_leads_back_to_is_collected():
+    class Layer:
+        def __init__(self):
+            self.programs = 1
+            self.double = double[lambda meta: (self.programs,)]
+
+    x, o = np.ones(2, np.float32), np.zeros(2, np.float32)
+    for _ in range(4):
+        double[(1,)](x, o, 2, BLOCK=2)
+    layers = [Layer() for _ in range(5)]
+    for layer in layers:
+        layer.double(x, o, 2, BLOCK=2)
+    alive = [weakref.ref(layer) for layer in layers]
+    del layer, layers
+    gc.collect()
+    assert not any(ref() for ref in alive)
+    double[lambda meta: (1,)](x, o, 2, BLOCK=2)
+    assert o.tolist() == [2, 2]

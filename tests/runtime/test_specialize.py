@@ -1,6 +1,7 @@
 """Specialisation: atoms, slots, typed keys, and the signature that they stand for (semantics §12)."""
 
 import collections
+import dataclasses
 import math
 import struct
 
@@ -124,6 +125,34 @@ def test_keys_are_typed():
     assert len(keys) == 10
     assert typed(float("nan")) == typed(float("nan"))
     assert typed(constexpr(3)) == typed(3)
+
+
+METRES = type("Metres", (float,), {})
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    scale: object
+    names: object = ()
+
+
+@pytest.mark.parametrize("values", [
+    [kind(value) for kind in (np.float16, np.float32, np.float64) for value in (0.0, -0.0)] + [0.0, -0.0],
+    [METRES(0.0), METRES(-0.0)],
+    [np.complex64(complex(0.0, -0.0)), np.complex64(0), complex(0.0, -0.0), 0j, complex(-0.0, 0.0)],
+    [frozenset([1]), frozenset([True]), frozenset([1.0])],
+    [Settings(0.0), Settings(-0.0), Settings(0), Settings(False), Settings((0,)), Settings((False,))],
+], ids=["numpy", "float", "complex", "set", "dataclass"])
+def test_equal_values_that_a_kernel_can_tell_apart_have_keys_of_their_own(values):
+    keys = [specializer(meta).split([2, value]).atoms for value in values]
+    assert len(set(keys)) == len(values)
+    assert keys == [specializer(meta).split([2, value]).atoms for value in values]
+
+
+def test_equal_values_have_equal_keys():
+    assert typed(np.float32("nan")) == typed(np.float32("nan"))
+    assert typed(np.array(["a"])[0]) == typed(np.str_("a"))
+    assert typed(Settings(1.0)) == typed(Settings(1.0))
 
 
 def test_a_constexpr_has_to_be_hashable():

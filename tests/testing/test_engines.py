@@ -1,5 +1,6 @@
 """All engines run one kernel, with the same answer, the same checks and the same printed text."""
 
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -26,6 +27,35 @@ def test_same_answer(engine, dtype):
     out = np.zeros(50, np.float32)
     launch(engine, affine, lambda meta: (triton.cdiv(50, meta["BLOCK"]),), x, out, 0.5, -3, 50, BLOCK=16)
     np.testing.assert_array_equal(out, x.astype(np.float32) * np.float32(0.5) - 3)
+
+
+class Held:
+    """An address and a dtype: what does not tell where it ends."""
+
+    def __init__(self, array, offset=0):
+        self.array, self.dtype, self.offset = array, array.dtype, offset
+
+    def data_ptr(self):
+        return self.array.ctypes.data + self.offset
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere memory of no argument cannot be read safely")
+@pytest.mark.parametrize("engine", [*ENGINES, "checked"])
+def test_what_does_not_tell_where_it_ends(engine):
+    x, out = np.arange(16, dtype=np.float32), np.zeros(16, np.float32)
+    for given in ((Held(x), out), (x, Held(out)), (Held(x), Held(out))):
+        out[:] = 0
+        launch(engine, affine, (1,), *given, 1.0, 2, 16, BLOCK=16)
+        assert (out == x + 2).all()
+    nowhere = Held(x, (1 << 44) - x.ctypes.data)
+    with pytest.raises((triton.TritonError, triton.InterpreterError), match="'x'"):
+        launch(engine, affine, (1,), nowhere, out, 1.0, 2, 16, BLOCK=16)
+
+
+def test_the_ptx_machine_has_to_know_where_tensors_end():
+    x = np.zeros(16, np.float32)
+    with pytest.raises(ValueError, match="does not tell where its memory ends"):
+        launch("ptx", affine, (1,), Held(x), x, 1.0, 2, 16, BLOCK=16)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -64,6 +64,10 @@ class Extent:
         return self.address + self.size
 
 
+# The end of memory: an extent that ends here is of a tensor that does not tell where it ends.
+HIGHEST = 2**63 - 1
+
+
 class _Region:
     """An extent with its bytes as a NumPy view."""
 
@@ -122,12 +126,14 @@ def _rounds(address: Array) -> list[Array]:
 
 @dataclass(frozen=True, slots=True)
 class _Reach:
-    """What an access may touch: extents, the regions of those that are not empty, and anything else if `foreign`."""
+    """What an access may touch: extents, the regions of those that are not empty, and anything else if `foreign`, or if
+    it is not told where one of the extents ends (`untold`)."""
 
     foreign: bool
     extents: tuple[Extent, ...]
     regions: tuple[_Region, ...]
     writable: tuple[_Region, ...]
+    untold: bool
 
 
 class Memory:
@@ -136,7 +142,7 @@ class Memory:
     def __init__(self, extents: Sequence[Extent], keep: object = None) -> None:
         self.extents = tuple(extents)
         self._keep = keep
-        self._regions = tuple(_Region(e) for e in extents if e.size > 0)
+        self._regions = tuple(_Region(e) for e in extents if e.size > 0 and e.end < HIGHEST)
         self._reaches: dict[tuple[bool, frozenset[int] | None], _Reach] = {}
 
     @classmethod
@@ -152,7 +158,8 @@ class Memory:
             extents = tuple(of) or self.extents
             regions = tuple(r for r in self._regions if r.extent in extents)
             known = self._reaches[foreign, pointers] = _Reach(
-                foreign, extents, regions, tuple(r for r in regions if r.extent.writable))
+                foreign, extents, regions, tuple(r for r in regions if r.extent.writable),
+                any(e.end >= HIGHEST for e in extents))
         return known
 
     def load(self, address: Array, mask: Array | None, other: Array | None, element: Element,
@@ -224,7 +231,7 @@ class Memory:
         if left.any():
             self._refuse_unless(reach, address, left, dtype, lanes)
             outside = np.flatnonzero(left)
-            out[outside] = self._guarded(foreign_memory.read, address, outside, lanes, dtype)
+            out[outside] = self._guarded(foreign_memory.read, address, outside, reach, lanes, dtype)
         return out
 
     def _scatter(self, address: Array, value: Array, reach: _Reach, lanes: _Lanes) -> None:
@@ -242,7 +249,7 @@ class Memory:
         for region, held in zip(reach.writable, inside, strict=True):
             region.scatter(address[held], value[held])
         if left.any():
-            self._guarded(foreign_memory.write, address, np.flatnonzero(left), lanes, value[left])
+            self._guarded(foreign_memory.write, address, np.flatnonzero(left), reach, lanes, value[left])
 
     @staticmethod
     def _single(address: Array, size: int, regions: Sequence[_Region]) -> _Region | None:
@@ -251,7 +258,7 @@ class Memory:
         return next((r for r in regions if r.extent.address <= low and high + size <= r.extent.end), None)
 
     @staticmethod
-    def _guarded(access: Callable[[Array, Any], Array], address: Array, outside: Array, lanes: _Lanes,
+    def _guarded(access: Callable[[Array, Any], Array], address: Array, outside: Array, reach: _Reach, lanes: _Lanes,
                  rest: Any) -> Array:
         """A foreign access, its failure told as that of a lane."""
         try:
@@ -259,8 +266,10 @@ class Memory:
         except foreign_memory.BadAddressError as error:
             lane = int(outside[error.index])
             row, index = lanes.place(lane)
-            raise MemoryAccessError(f"{lanes.what} at address {int(address[lane]):#x}, which came out of memory: "
-                                    f"{error.reason}", row, index) from None
+            origin = ("which came out of memory" if reach.foreign else
+                      f"by way of {reach.extents[0].name!r}" if len(reach.extents) == 1 else "outside every tensor")
+            raise MemoryAccessError(f"{lanes.what} at address {int(address[lane]):#x}, {origin}: {error.reason}", row,
+                                    index) from None
 
     @staticmethod
     def _refuse_read_only(reach: _Reach, address: Array, bad: Array, dtype: np.dtype[Any], lanes: _Lanes) -> None:
@@ -272,7 +281,7 @@ class Memory:
                                         "read-only", *lanes.place(int(hit[0])))
 
     def _refuse_unless(self, reach: _Reach, address: Array, bad: Array, dtype: np.dtype[Any], lanes: _Lanes) -> None:
-        if reach.foreign:
+        if reach.foreign or reach.untold:
             return
         lane = int(np.flatnonzero(bad)[0])
         row, index = lanes.place(lane)

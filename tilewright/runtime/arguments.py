@@ -16,13 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tilewright.imported import imported
-from tilewright.interpret.memory import Extent
+from tilewright.interpret.memory import HIGHEST, Extent
 from tilewright.language.types import dtype as language_dtype
 from tilewright.runtime import dlpack
 
 CPU = "cpu"
 ANYWHERE = "anywhere"   # the device of what does not say where it is: that of the other tensors, else the driver's
-HIGHEST = 2**63 - 1     # the end of memory, where an object does not tell its extent
 LOWEST = 2**16          # what lies lower is nobody's memory; targets.cpu.host.launcher_tensors says the same
 
 
@@ -214,12 +213,14 @@ def data_ptr_reader() -> Reader:
             known = elements[thing.dtype] = element_of_dtype(thing.dtype)
         element, size = known
         address = int(thing.data_ptr())
+        if not 0 <= address < HIGHEST:
+            raise TypeError(f"data_ptr() of a {type(thing).__name__} gives {address}, which is no address")
         device = str(getattr(thing, "device", ANYWHERE))
         device = CPU if device.partition(":")[0] == CPU else device
         if hasattr(thing, "shape") and callable(getattr(thing, "stride", None)):
             low, high = extent(address, thing.shape, [s * size for s in thing.stride()], size)
-            return Pointer(element, address, low, high, True, device)
-        return Pointer(element, address, 0, HIGHEST, True, device)
+            return Pointer(element, address, max(low, 0), min(high, HIGHEST), True, device)
+        return Pointer(element, address, LOWEST, HIGHEST, True, device)
 
     return read
 

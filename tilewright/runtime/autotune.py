@@ -29,6 +29,7 @@ from tilewright.diagnostics import (
     CompileTimeAssertionFailure,
     FewerStagesWarning,
     OutOfResources,
+    PTXASError,
     shows_users_frames,
 )
 from tilewright.language.function import ParamKind
@@ -51,7 +52,7 @@ from tilewright.targets.base import MemoryCopy
 QUANTILES = (0.5, 0.2, 0.8)
 Hook = Callable[..., Any]
 # what leaves a config out: it needs more than the device has, or does not want to be compiled
-_UNFIT = (OutOfResources, CompileTimeAssertionFailure, FewerStagesWarning)
+_UNFIT = (OutOfResources, CompileTimeAssertionFailure, FewerStagesWarning, PTXASError)
 
 
 class Saved:

@@ -40,7 +40,8 @@ MOST_SHAPES = 32
 MOST_GRIDS = 16
 
 # What a subclass of torch's Tensor that is read as it is has from there.
-_TELLING = ("data_ptr", "dtype", "shape", "stride", "device", "numel", "is_contiguous", "is_neg", "__torch_dispatch__")
+_TELLING = ("data_ptr", "dtype", "shape", "stride", "device", "numel", "is_contiguous", "is_neg", "__torch_dispatch__",
+            "__getattribute__")
 _READERS = Readers()
 _SIZES = dict(ELEMENTS.values())
 # Words that stand for types of elements where DLPack's do not: no type code of DLPack is so high.
@@ -101,7 +102,7 @@ class NativeLauncher:
         spare = self._taken(self._state, Launcher.FREE)     # a bound launcher's memory, kept for the next
         if spare:
             grid = ctypes.c_void_p.from_address(spare + Bound.GRID).value
-            ctypes.pythonapi.PyObject_Free(ctypes.c_void_p(spare))
+            ctypes.pythonapi.PyObject_GC_Del(ctypes.c_void_p(spare))
             ctypes.pythonapi.Py_DecRef(ctypes.py_object(self._launchers.bound_type))
             if grid:
                 ctypes.pythonapi.Py_DecRef(ctypes.c_void_p(grid))

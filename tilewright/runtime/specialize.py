@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import operator
 import struct
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -104,6 +104,8 @@ def typed(value: Any) -> tuple[Any, ...]:
         return (cls, *map(typed, value))
     if isinstance(value, constexpr):
         return typed(value.value)
+    if isinstance(value, np.generic):
+        return (cls, value.dtype.str, value.tobytes())
     if hasattr(value, "__dlpack__"):
         raise TypeError(f"a {cls.__name__} has elements, which are not known when the kernel is compiled; pass the "
                         "number x.item(), or leave tl.constexpr out and read it with tl.load")
@@ -112,7 +114,28 @@ def typed(value: Any) -> tuple[Any, ...]:
     except TypeError:
         hint = "pass a tuple" if isinstance(value, list) else "pass numbers, strings, dtypes or tuples of them"
         raise TypeError(f"a constexpr has to be hashable, and a {cls.__name__} is not; {hint}") from None
-    return (cls, value)
+    return (cls, value, *_told_apart(value))
+
+
+def _told_apart(value: Any) -> Iterator[Any]:
+    """What tells a hashable value from others that it is equal to: 0.0 == -0.0 and 1 == True, wherever they stand."""
+    if isinstance(value, float):
+        yield value.hex()
+    elif isinstance(value, complex):
+        yield from map(typed, (value.real, value.imag))
+    elif isinstance(value, frozenset):
+        yield frozenset(map(typed, value))
+    elif is_dataclass(value) and not isinstance(value, type):
+        parts = (getattr(value, field.name) for field in fields(value) if field.compare)
+        yield from (typed(part) for part in parts if _is_hashable(part))
+
+
+def _is_hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return not hasattr(value, "__dlpack__")
 
 
 class Specializer:

@@ -23,6 +23,7 @@ from tilewright.diagnostics import (
     recorded_location,
     render,
 )
+from tilewright.interpret.memory import HIGHEST
 from tilewright.ir.types import Scalar
 from tilewright.lowering import finish, lower
 from tilewright.runtime.arguments import Pointer
@@ -74,6 +75,8 @@ def run(kernel: JITFunction, grid: Any, args: Sequence[Any], kwargs: Mapping[str
 
 def _pointer(pointer: Pointer) -> machine.Pointer:
     """The bytes that a tensor reaches, and the place in them to which it points."""
+    if pointer.high == HIGHEST:
+        raise ValueError("the PTX machine copies tensors, and one of these does not tell where its memory ends")
     buffer = (ctypes.c_ubyte * (pointer.high - pointer.low)).from_address(pointer.low)
     data = np.frombuffer(memoryview(buffer), np.uint8)
     data.flags.writeable = pointer.writable

@@ -1,5 +1,6 @@
 """How many programs of a kernel an SM should hold."""
 
+import pickle
 import re
 
 import numpy as np
@@ -9,7 +10,7 @@ import tilewright as triton
 import tilewright.language as tl
 from tests.targets.nvidia.harness import launch_code, tile_ir
 from tests.targets.nvidia.test_matrix import attention, product
-from tilewright.diagnostics import CompilationError, OutOfResources
+from tilewright.diagnostics import CompilationError, OutOfResources, PTXASError
 from tilewright.language.options import Options
 from tilewright.targets.llvm.machine import FROM_PTX, Assembler, Compiler, Machine, refused_by_assembler
 from tilewright.targets.nvidia import NvidiaTarget
@@ -290,3 +291,11 @@ def test_assemblers_say_what_they_need(library, monkeypatch):
     options = {"M": 64, "N": 16, "K": 32, "num_warps": 4, "maxnreg": 24}
     with pytest.raises(OutOfResources, match="Hardware limit: 24.*maxnreg=24"):
         launch_code(product, product_arguments(64, 16, 32), options, target)
+
+
+def test_what_the_assembler_refuses_is_an_error_of_tritons_class_and_of_the_kernel():
+    error = refused_by_assembler("kernel", "ptxas fatal   : no such register\n")
+    assert isinstance(error, PTXASError) and isinstance(error, CompilationError)
+    for seen in (error, pickle.loads(pickle.dumps(error))):
+        assert str(seen) == "ptxas refuses the code of kernel: ptxas fatal   : no such register"
+        assert seen.log.strip() in seen.error_message

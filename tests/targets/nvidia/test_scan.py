@@ -122,3 +122,21 @@ def test_a_region_that_picks_one_side_needs_no_select_for_lanes_at_the_end():
     assert of(counts, "setp.gt.f32") <= merges
     assert of(counts, "shfl.sync.up") == 2 * (2 * 5 + 2 + 3)
     assert of(counts, "selp") <= 2 * (merges + 12)
+
+
+@triton.jit
+def unaligned(x, out, places, first, N: tl.constexpr):
+    at = tl.arange(0, N)
+    v, place = tl.associative_scan((tl.load(x + first + at), at), 0, later_max)
+    tl.store(out + first + at, v)
+    tl.store(places + first + at, place)
+
+
+def test_what_takes_long_to_combine_is_scanned_in_one_run_a_thread():
+    """Memory wants neighbours in neighbouring lanes; eight rounds of a scan would take 8 * 5 * 2 shuffles and more."""
+    x, places = np.random.default_rng(0).standard_normal(1031).astype(np.float32), np.zeros(1031, np.int32)
+    out = np.zeros_like(x)
+    code = ptx_machine.run(unaligned, (1,), (x, out, places, 7), {"N": 1024, "num_warps": 4})
+    np.testing.assert_array_equal(out[7:], np.maximum.accumulate(x[7:]))
+    np.testing.assert_array_equal(x[7:][places[7:]], out[7:])
+    assert code.texts["ptx"].count("shfl.sync") <= 2 * (5 + 1 + 3)

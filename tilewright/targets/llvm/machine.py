@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tilewright.diagnostics import CompilationError
+from tilewright.diagnostics import CompilationError, PTXASError
 from tilewright.locks import NO_FORK
 from tilewright.targets.llvm.isa import Isa
 
@@ -62,7 +62,7 @@ class Request:
     assembler: Assembler = Assembler()
 
 
-class AssemblerRefusal(CompilationError):
+class AssemblerRefusal(CompilationError, PTXASError):
     """The assembler does not take a kernel's code; `log` is what it says."""
 
     log = ""

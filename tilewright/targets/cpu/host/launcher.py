@@ -30,8 +30,9 @@ from tilewright.targets.cpu.host.records import OB_TYPE, WORD, Array, Bound, Typ
 from tilewright.targets.llvm.machine import Compiler
 
 _METH_FASTCALL = 0x80
-_FLAGS = 1 << 18 | 1 << 11 | 1 << 7         # Py_TPFLAGS_DEFAULT, HAVE_VECTORCALL, DISALLOW_INSTANTIATION
-_TP_CALL, _TP_DEALLOC, _TP_MEMBERS = 50, 52, 72     # typeslots.h, fixed by the stable ABI
+# Py_TPFLAGS_DEFAULT, HAVE_GC, HAVE_VECTORCALL, DISALLOW_INSTANTIATION
+_FLAGS = 1 << 18 | 1 << 14 | 1 << 11 | 1 << 7
+_TP_CALL, _TP_DEALLOC, _TP_TRAVERSE, _TP_MEMBERS = 50, 52, 71, 72       # typeslots.h, fixed by the stable ABI
 _T_PYSSIZET, _READONLY = 19, 1
 _EXCHANGE_API = b"dlpack_exchange_api"
 _DESCRIBE = 40                              # dltensor_from_py_object_no_sync in DLPackExchangeAPI, version 1
@@ -68,7 +69,7 @@ class Launchers:
         keep_for_ever(image)        # objects whose type is below may outlive everything here
         self._method = _Method(b"bind", image.symbols["bind"], _METH_FASTCALL, b"What kernel[grid] gives.")
         keep_for_ever(self._method)
-        self.bound_type = _bound_type(image.symbols["call"], image.symbols["drop"])
+        self.bound_type = _bound_type(image.symbols["call"], image.symbols["visit"], image.symbols["drop"])
         self._types = (ctypes.c_int64 * (Types.SIZE // WORD))()
         self.types = ctypes.addressof(self._types)
         self._types[Types.ARRAY // WORD] = id(np.ndarray) if _arrays_are_known() else 0
@@ -163,11 +164,11 @@ def _arrays_are_known() -> bool:
     return True
 
 
-def _bound_type(call: int, drop: int) -> type:
+def _bound_type(call: int, visit: int, drop: int) -> type:
     """The type of bound launchers, made for good."""
     members = (_Member * 2)(_Member(b"__vectorcalloffset__", _T_PYSSIZET, Bound.VECTORCALL, _READONLY, None))
     generic = ctypes.cast(ctypes.pythonapi.PyVectorcall_Call, ctypes.c_void_p).value
-    slots = (_Slot * 4)(_Slot(_TP_CALL, generic), _Slot(_TP_DEALLOC, drop),
+    slots = (_Slot * 5)(_Slot(_TP_CALL, generic), _Slot(_TP_DEALLOC, drop), _Slot(_TP_TRAVERSE, visit),
                          _Slot(_TP_MEMBERS, ctypes.addressof(members)))
     spec = _TypeSpec(b"tilewright.BoundKernel", Bound.SIZE, 0, _FLAGS, ctypes.addressof(slots))
     keep_for_ever((members, slots, spec))

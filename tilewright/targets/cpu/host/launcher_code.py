@@ -35,7 +35,7 @@ class Tables:
 
 
 class LauncherCode:
-    """Writes the launcher's functions into a module: `bind`, `call`, `drop` are public."""
+    """Writes the launcher's functions into a module: `bind`, `call`, `visit`, `drop` are public."""
 
     def __init__(self, module: NativeModule) -> None:
         self.module = module
@@ -48,10 +48,11 @@ class LauncherCode:
         self._hold()
         self._facts()
         self._choose()
-        GridCode(module, self.values)
+        self.tuple_type = GridCode(module, self.values).tuple_type
         self._slow()
         self._run_spec()
         self._call()
+        self._visit()
         self._drop()
         self._bind()
 
@@ -65,8 +66,9 @@ class LauncherCode:
                 ("PyCell_Get", PTR, (PTR,)), ("PyContextVar_Get", I32, (PTR, PTR, PTR)),
                 ("PyLong_FromLongLong", PTR, (I64,)),
                 ("PyLong_AsVoidPtr", PTR, (PTR,)),
-                ("PyObject_Vectorcall", PTR, (PTR, PTR, I64, PTR)), ("PyObject_Malloc", PTR, (I64,)),
-                ("PyObject_Free", VOID, (PTR,)), ("PyObject_Init", PTR, (PTR, PTR)), ("PyErr_NoMemory", PTR, ())):
+                ("PyObject_Vectorcall", PTR, (PTR, PTR, I64, PTR)), ("_PyObject_GC_New", PTR, (PTR,)),
+                ("PyObject_GC_Track", VOID, (PTR,)), ("PyObject_GC_UnTrack", VOID, (PTR,)),
+                ("PyObject_GC_Del", VOID, (PTR,))):
             m.external(name, result, *params)
         self.keyboard_interrupt = m.external_object("PyExc_KeyboardInterrupt")      # where the class is
 
@@ -352,16 +354,26 @@ class LauncherCode:
 
     # -- bound launchers
 
+    def _visit(self) -> None:
+        """The traverse function of bound launchers: the garbage collector sees the grid alone, which may refer to what
+        keeps the launcher.  The kernel, whose state is used to the end, it takes for one that somebody needs."""
+        n = self.module.function("visit", [("self", PTR), ("each", PTR), ("more", PTR)], I32, public=True)
+        bound, each, more = n.params
+        grid = n.get(bound, Bound.GRID, PTR)
+        n.when(self._is_null(n, grid), lambda: n.leave(0))
+        n.end(n.call_pointer(each, I32, grid, more))
+
     def _drop(self) -> None:
         """The deallocator of bound launchers: one is kept for the next, with its grid if that is a tuple of ints."""
         n = self.module.function("drop", [("self", PTR)], public=True)
         bound, = n.params
         state, kernel = n.get(bound, Bound.STATE, PTR), n.get(bound, Bound.KERNEL, PTR)
         grid = n.variable(n.get(bound, Bound.GRID, PTR))
+        n.when(n.is_("eq", n.get(bound, Bound.KNOWN), 0), lambda: n.call("PyObject_GC_UnTrack", bound))
 
         def free() -> None:
             kind = n.get(bound, OB_TYPE, PTR)
-            n.call("PyObject_Free", bound)
+            n.call("PyObject_GC_Del", bound)
             n.call("Py_DecRef", kind)
 
         def keep() -> None:
@@ -390,9 +402,8 @@ class LauncherCode:
         n.put(state, Launcher.FREE, constant(PTR, 0))
 
         def new() -> None:
-            n.write(memory, n.call("PyObject_Malloc", Bound.SIZE))
-            n.when(self._is_null(n, n.read(memory)), lambda: n.leave(n.call("PyErr_NoMemory")))
-            n.call("PyObject_Init", n.read(memory), n.get(state, Launcher.BOUND_TYPE, PTR))
+            n.write(memory, n.call("_PyObject_GC_New", n.get(state, Launcher.BOUND_TYPE, PTR)))
+            n.when(self._is_null(n, n.read(memory)), lambda: n.leave(constant(PTR, 0)))
             n.put(n.read(memory), Bound.VECTORCALL, Value(PTR, "@call"))
             n.put(n.read(memory), Bound.STATE, state)
             n.put(n.read(memory), Bound.GRID, constant(PTR, 0))
@@ -411,4 +422,7 @@ class LauncherCode:
             n.when(n.f.not_(self._is_null(n, before)), lambda: n.call("Py_DecRef", before))
 
         n.when(n.is_("ne", before, grid), other_grid)
+        # A tuple of ints refers to nothing else.
+        is_tuple = n.is_("eq", n.get(grid, OB_TYPE, PTR), self.tuple_type)
+        n.when(n.f.not_(is_tuple), lambda: n.call("PyObject_GC_Track", bound))
         n.end(bound)

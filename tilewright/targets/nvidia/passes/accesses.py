@@ -20,10 +20,12 @@ from tilewright.ir.types import shape_of
 from tilewright.layout import Layout
 from tilewright.layout.families import WARP_SIZE
 from tilewright.layout.global_memory import global_access
+from tilewright.layout.linear import LANE
 from tilewright.targets.nvidia.passes.coalesce import element_bytes, memory_layout, run_of
 
 _TESTED = frozenset({"load", "store"})      # whose code tests what is only likely
 _ADDRESS = 0.5      # slots of the address and the predicate of a request
+_NEAR, _APART = 4, 2.0      # a step that is not known may be small: then lanes with near elements share sectors
 
 
 class Accesses:
@@ -90,7 +92,8 @@ class Accesses:
             run = power_of_two_in(layout.shape[dim])
         access = global_access(layout, size, dim, run, vector=length if op.name in _TESTED else 1,
                                store=op.name != "load")
-        return access.cost + _ADDRESS * access.requests
+        apart = run == 1 and min((b for b in layout.coordinate(dim).bases(LANE) if b), default=0) > _NEAR
+        return access.cost * (_APART if apart else 1.0) + _ADDRESS * access.requests
 
     def _axis_of(self, op: Op) -> Axis:
         return self._likely if op.name in _TESTED else self._axis

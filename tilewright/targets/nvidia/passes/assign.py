@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tilewright.ir.node import Block, Module, Op
+from tilewright.ir.types import shape_of
 from tilewright.ir.walk import use_counts
 from tilewright.layout import Layout
 from tilewright.layout.route import Reach, reach
@@ -24,7 +25,7 @@ from tilewright.targets.nvidia.passes.choices import Choices, Link, Spot
 from tilewright.targets.nvidia.passes.costly import costly
 from tilewright.targets.nvidia.passes.costs import Costs
 from tilewright.targets.nvidia.passes.homes import propagated
-from tilewright.targets.nvidia.passes.special import layout_for, within_warps
+from tilewright.targets.nvidia.passes.special import in_one_run, layout_for, within_warps
 from tilewright.targets.nvidia.passes.spots import Way, applied, undone
 
 Table = list[list[float]]
@@ -55,8 +56,12 @@ def _may_gain(asked: Asked) -> bool:
     if any(reach(homes.of(v), layout) > Reach.THREAD for v, wanted in asked.wanted.items() if v not in homes.flexible
            for layout in wanted):
         return True
-    return any(within_warps(layout, op.attrs["axis"]) is not None for op, layout in homes.runs.items()
-               if op.name == "reduce")
+    return any((op.name == "reduce" and within_warps(layout, op.attrs["axis"]) is not None) or
+               (op.name == "scan" and _in_one_run(op, homes) is not None) for op, layout in homes.runs.items())
+
+
+def _in_one_run(op: Op, given: Assignment) -> Layout | None:
+    return in_one_run(given.runs[op], shape_of(op.operands[0].type), op.attrs["axis"], given.num_warps)
 
 
 class _Problem:
@@ -101,6 +106,8 @@ class _Problem:
                 yield spot.variable, self._accesses.coalesced(op)
             elif op.name == "reduce":
                 yield spot.variable, within_warps(given.runs[op], op.attrs["axis"])
+            elif op.name == "scan":
+                yield spot.variable, _in_one_run(op, given)
 
     def _offer_all(self) -> None:
         """Hand labels on along links, both ways, as long as any is new."""

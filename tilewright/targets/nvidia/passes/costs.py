@@ -23,6 +23,7 @@ from tilewright.targets.nvidia.mma import choose, operand_layout, warps_of
 from tilewright.targets.nvidia.passes.accesses import Accesses
 from tilewright.targets.nvidia.passes.asked import Asked
 from tilewright.targets.nvidia.passes.assignment import ACCESSES, CONTROL
+from tilewright.targets.nvidia.passes.special import owners_of
 
 UNKNOWN_TRIPS = 16.0    # of a loop whose bounds are not known
 MOST_TRIPS = 1024.0
@@ -127,12 +128,14 @@ def reduction_cost(op: Op, layout: Layout) -> float:
 
 
 def _scan_cost(op: Op, layout: Layout) -> float:
-    """Of a `scan`: each lane bit takes two choices, and what is higher than warps takes a round of its own."""
-    axis = op.attrs["axis"]
-    registers, lanes, warps = (_along(layout, axis, name) for name in (REGISTER, LANE, WARP))
-    size = layout.size(REGISTER)
-    heads = size >> registers
-    cost = 2 * _ALU * size + (_EXCHANGE + 2 * _ALU) * heads * lanes
-    if warps:
-        cost += BARRIER / len(op.operands) + heads * (1 + (1 << warps))
-    return cost * len(op.operands)
+    """Of a `scan`: each step between lanes takes a shuffle and a merge, each element a merge or two, each round the way
+    through shared memory."""
+    axis, operands = op.attrs["axis"], len(op.operands)
+    names = [name for name, _ in owners_of(layout, axis) or ()]
+    run = 1 << next((k for k, name in enumerate(names) if name != REGISTER), len(names))
+    heads, lanes = layout.size(REGISTER) // run, names.count(LANE)
+    merges = heads * (2 * run - 1 + lanes)
+    cost = _ALU * max(1, len(op.regions[0].ops) - 1) * merges + operands * heads * (lanes + (run > 1))
+    if WARP in names:
+        cost += BARRIER + operands * 2 * heads
+    return cost

@@ -73,6 +73,17 @@ def scan_layout(given: Layout, shape: Sequence[int], axis: int, num_warps: int) 
     return coalesced(shape, run, num_warps, order)
 
 
+def in_one_run(given: Layout, shape: Sequence[int], axis: int, num_warps: int) -> Layout | None:
+    """A layout for a scan in which a thread's elements follow one another; None if they do so in `given`."""
+    owners = owners_of(given, axis)
+    if owners is None or REGISTER not in [name for name, _ in owners][1:] or owners[-1][0] != REGISTER:
+        return None
+    sides = padded_shape(shape)
+    order = [axis, *(d for d in reversed(range(len(sides))) if d != axis)]
+    found = coalesced(shape, min(sides[axis], given.size(REGISTER)), num_warps, order)
+    return found if found != given else None
+
+
 def sort_layout(given: Layout, shape: Sequence[int], num_warps: int) -> Layout:
     """A layout for sorting rows of the last dimension."""
     axis = len(shape) - 1
