@@ -7,6 +7,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from torch.utils.checkpoint import checkpoint  # noqa: E402
+
 import tilewright as triton  # noqa: E402
 import tilewright.language as tl  # noqa: E402
 from tilewright.compat.on_cpu import cuda_on_cpu  # noqa: E402
@@ -268,6 +270,40 @@ def sine_of_double(x):
     out = torch.empty_like(x)
     doubled[(1,)](x, out, N=x.numel())
     return out.sin()
+
+
+def test_random_numbers_of_cuda_can_be_seeded_and_kept() -> None:
+    """They are the CPU generator's: a seed makes them again, a state too, and checkpoints find both."""
+    def numbers():
+        return torch.rand(3, device="cuda").tolist()
+
+    torch.cuda.manual_seed(7)
+    state, first = torch.cuda.get_rng_state(), numbers()
+    assert torch.cuda.initial_seed() == 7 and numbers() != first
+    for again in (lambda: torch.cuda.manual_seed_all(7), lambda: torch.cuda.set_rng_state(state, 0),
+                  lambda: torch.cuda.set_rng_state_all([state])):
+        again()
+        assert numbers() == first
+    torch.cuda.seed_all()
+    assert numbers() != first
+    with torch.random.fork_rng(devices=[0]):
+        before = torch.cuda.get_rng_state_all()
+        numbers()
+    assert torch.equal(torch.cuda.get_rng_state(), before[0])
+
+
+def test_a_function_of_random_numbers_is_computed_again_in_its_gradient() -> None:
+    x = torch.ones(16, device="cuda", requires_grad=True)
+    y = checkpoint(lambda x: torch.nn.functional.dropout(x, 0.5), x, use_reentrant=True)
+    y.sum().backward()
+    assert torch.equal(x.grad, y.detach())
+
+
+def test_a_block_on_a_device() -> None:
+    with torch.cuda.device(0) as entered, torch.cuda.device(torch.device("cuda", 0)):
+        torch.cuda.nvtx.range_push("launch")
+        torch.cuda.nvtx.range_pop()
+    assert entered is None and isinstance(torch.cuda.device("cuda"), torch.cuda.device)
 
 
 def test_operators_of_the_program() -> None:
