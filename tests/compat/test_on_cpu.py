@@ -248,6 +248,60 @@ def test_functions_that_follow_autocast() -> None:
     assert dtypes == [torch.bfloat16]
 
 
+def test_what_torch_would_compile_runs_as_it_is() -> None:
+    """Functions, decorated ones, with options, and modules: torch's compiler would call into the real torch.cuda."""
+    with pytest.warns(UserWarning, match="torch.compile compiles nothing where `tilewright run --on cpu`") as caught:
+        bare = torch.compile(sine_of_double)
+        with_options = torch.compile(fullgraph=True, dynamic=False)(sine_of_double)
+        module = torch.nn.Linear(3, 2, device="cuda")
+        compiled = torch.compile(module, mode="max-autotune")
+        in_place = torch.nn.Linear(3, 2, device="cuda")
+        in_place.compile()
+    assert any(w.filename == __file__ for w in caught)
+    x = torch.randn(3, device="cuda")
+    for function in (bare, with_options):
+        assert function(x).is_cuda and torch.equal(function(x), (2 * x).sin())
+    assert torch.equal(compiled(x), module(x)) and in_place(x).is_cuda
+
+
+def sine_of_double(x):
+    out = torch.empty_like(x)
+    doubled[(1,)](x, out, N=x.numel())
+    return out.sin()
+
+
+def test_operators_of_the_program() -> None:
+    """What an operator's function calls is the program's code, although torch takes modes off for its time."""
+    for_all = torch.library.custom_op("on_cpu_tests::for_all", make_operator(torch.empty_like), mutates_args=())
+    by_name = torch.library.custom_op("on_cpu_tests::by_name", make_operator(lambda x: torch.empty(4, device="cuda")),
+                                      mutates_args=(), device_types="cuda")
+    for operator in (for_all, by_name):
+        out = operator(torch.ones(4, device="cuda"))
+        assert out.is_cuda and out.tolist() == [2] * 4
+    out = for_all(torch.ones(4))
+    assert not out.is_cuda and out.tolist() == [2] * 4
+
+
+@pytest.mark.parametrize("devices", [("cpu", "cuda"), ("cuda", "cpu")])
+def test_the_kernel_for_cuda_counts(devices) -> None:
+    name = f"on_cpu_tests::first_{devices[0]}"
+    operator = torch.library.custom_op(name, lambda x: x + 1, mutates_args=(), schema="(Tensor x) -> Tensor",
+                                       device_types=devices[0])
+    operator.register_kernel(devices[1])(lambda x: x + 2)
+    wanted = 2 + devices.index("cuda")
+    assert operator(torch.ones(1, device="cuda")).item() == wanted
+
+
+def make_operator(make):
+    def run(x: torch.Tensor) -> torch.Tensor:
+        out = make(x)
+        doubled[(1,)](x, out, N=4)
+        return out
+
+    run.__annotations__ = {"x": torch.Tensor, "return": torch.Tensor}
+    return run
+
+
 @pytest.mark.parametrize("use", [lambda: torch.cuda.CUDAGraph(), lambda: torch.cuda.graph(None),
                                  lambda: torch.cuda.make_graphed_callables(abs, ())])
 def test_cuda_graphs_are_refused(use) -> None:

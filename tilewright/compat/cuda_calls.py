@@ -10,11 +10,13 @@ from __future__ import annotations
 import os
 import platform
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
+from tilewright.compat.custom_ops import kernels_on_cpu
 from tilewright.runtime.driver import REGISTERS, WARP_SIZE, fast_memory, usable_cores
 
 
@@ -134,6 +136,18 @@ def _refuse_graphs(*args: Any, **kwargs: Any) -> NoReturn:
                        "itself instead of a graph of it (a switch such as use_cuda_graph=False), or run on a GPU")
 
 
+def run_uncompiled(model: Any = None, **options: Any) -> Any:
+    """`torch.compile`, also as a decorator: the function or module as it is.
+
+    torch's compiler would see tensors of the CPU and a GPU that answers, and fail on the first call into the real
+    `torch.cuda`.
+    """
+    warnings.warn("torch.compile compiles nothing where `tilewright run --on cpu` stands in for a GPU: the function "
+                  "runs as it is, with its kernels and the same results; to compile it, make its tensors on the CPU "
+                  "and use `tilewright run` without --on cpu", stacklevel=2)
+    return (lambda function: function) if model is None else model
+
+
 def cast_as_on_cpu(torch: Any) -> list[tuple[Any, str, Any]]:
     """What makes `torch.autocast("cuda")` that of the CPU: owner, name and stand-in.
 
@@ -194,6 +208,7 @@ def patched_cuda(torch: Any, capability: tuple[int, int], set_default_device: Ca
 
     replacements = [(torch.cuda, name, value) for name, value in stand_ins(capability).items()]
     replacements += [(torch, "Generator", make_generator(torch)), (torch, "set_default_device", set_default_device),
+                     (torch, "compile", run_uncompiled), kernels_on_cpu(mode),
                      (torch.autograd, "_engine_run_backward", run_backward_in_mode), *cast_as_on_cpu(torch)]
     with ExitStack() as stack:
         for owner, name, value in replacements:
