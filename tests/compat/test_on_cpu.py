@@ -7,6 +7,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from torch.utils.checkpoint import checkpoint  # noqa: E402
+
 import tilewright as triton  # noqa: E402
 import tilewright.language as tl  # noqa: E402
 from tilewright.compat.on_cpu import cuda_on_cpu  # noqa: E402
@@ -246,6 +248,94 @@ def test_functions_that_follow_autocast() -> None:
     assert out.dtype == torch.bfloat16
     out.float().sum().backward()
     assert dtypes == [torch.bfloat16]
+
+
+def test_what_torch_would_compile_runs_as_it_is() -> None:
+    """Functions, decorated ones, with options, and modules: torch's compiler would call into the real torch.cuda."""
+    with pytest.warns(UserWarning, match="torch.compile compiles nothing where `tilewright run --on cpu`") as caught:
+        bare = torch.compile(sine_of_double)
+        with_options = torch.compile(fullgraph=True, dynamic=False)(sine_of_double)
+        module = torch.nn.Linear(3, 2, device="cuda")
+        compiled = torch.compile(module, mode="max-autotune")
+        in_place = torch.nn.Linear(3, 2, device="cuda")
+        in_place.compile()
+    assert any(w.filename == __file__ for w in caught)
+    x = torch.randn(3, device="cuda")
+    for function in (bare, with_options):
+        assert function(x).is_cuda and torch.equal(function(x), (2 * x).sin())
+    assert torch.equal(compiled(x), module(x)) and in_place(x).is_cuda
+
+
+def sine_of_double(x):
+    out = torch.empty_like(x)
+    doubled[(1,)](x, out, N=x.numel())
+    return out.sin()
+
+
+def test_random_numbers_of_cuda_can_be_seeded_and_kept() -> None:
+    """They are the CPU generator's: a seed makes them again, a state too, and checkpoints find both."""
+    def numbers():
+        return torch.rand(3, device="cuda").tolist()
+
+    torch.cuda.manual_seed(7)
+    state, first = torch.cuda.get_rng_state(), numbers()
+    assert torch.cuda.initial_seed() == 7 and numbers() != first
+    for again in (lambda: torch.cuda.manual_seed_all(7), lambda: torch.cuda.set_rng_state(state, 0),
+                  lambda: torch.cuda.set_rng_state_all([state])):
+        again()
+        assert numbers() == first
+    torch.cuda.seed_all()
+    assert numbers() != first
+    with torch.random.fork_rng(devices=[0]):
+        before = torch.cuda.get_rng_state_all()
+        numbers()
+    assert torch.equal(torch.cuda.get_rng_state(), before[0])
+
+
+def test_a_function_of_random_numbers_is_computed_again_in_its_gradient() -> None:
+    x = torch.ones(16, device="cuda", requires_grad=True)
+    y = checkpoint(lambda x: torch.nn.functional.dropout(x, 0.5), x, use_reentrant=True)
+    y.sum().backward()
+    assert torch.equal(x.grad, y.detach())
+
+
+def test_a_block_on_a_device() -> None:
+    with torch.cuda.device(0) as entered, torch.cuda.device(torch.device("cuda", 0)):
+        torch.cuda.nvtx.range_push("launch")
+        torch.cuda.nvtx.range_pop()
+    assert entered is None and isinstance(torch.cuda.device("cuda"), torch.cuda.device)
+
+
+def test_operators_of_the_program() -> None:
+    """What an operator's function calls is the program's code, although torch takes modes off for its time."""
+    for_all = torch.library.custom_op("on_cpu_tests::for_all", make_operator(torch.empty_like), mutates_args=())
+    by_name = torch.library.custom_op("on_cpu_tests::by_name", make_operator(lambda x: torch.empty(4, device="cuda")),
+                                      mutates_args=(), device_types="cuda")
+    for operator in (for_all, by_name):
+        out = operator(torch.ones(4, device="cuda"))
+        assert out.is_cuda and out.tolist() == [2] * 4
+    out = for_all(torch.ones(4))
+    assert not out.is_cuda and out.tolist() == [2] * 4
+
+
+@pytest.mark.parametrize("devices", [("cpu", "cuda"), ("cuda", "cpu")])
+def test_the_kernel_for_cuda_counts(devices) -> None:
+    name = f"on_cpu_tests::first_{devices[0]}"
+    operator = torch.library.custom_op(name, lambda x: x + 1, mutates_args=(), schema="(Tensor x) -> Tensor",
+                                       device_types=devices[0])
+    operator.register_kernel(devices[1])(lambda x: x + 2)
+    wanted = 2 + devices.index("cuda")
+    assert operator(torch.ones(1, device="cuda")).item() == wanted
+
+
+def make_operator(make):
+    def run(x: torch.Tensor) -> torch.Tensor:
+        out = make(x)
+        doubled[(1,)](x, out, N=4)
+        return out
+
+    run.__annotations__ = {"x": torch.Tensor, "return": torch.Tensor}
+    return run
 
 
 @pytest.mark.parametrize("use", [lambda: torch.cuda.CUDAGraph(), lambda: torch.cuda.graph(None),

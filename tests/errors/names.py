@@ -2,6 +2,8 @@
 # ruff: noqa: F821
 
 import math
+import pdb
+from pdb import set_trace
 
 import tilewright.language as tl
 from tests.errors.harness import case, jit
@@ -102,6 +104,24 @@ def unknown_method(x):
 @case(x="*fp32")
 def unavailable_builtin(x):
     tl.store(x, sum((1, 2)))  # error: CompilationError: Python's `sum` is not available in a kernel; use tl.sum
+
+
+@case(x="*fp32")
+def breakpoint_in_compiled_code(x):
+    breakpoint()  # error: CompilationError: `breakpoint` is not available in a kernel; run with TRITON_INTERPRET=1
+    tl.store(x, 1.0)
+
+
+@case(x="*fp32")
+def debugger_of_a_module(x):
+    pdb.set_trace()  # error: CompilationError: not available in a compiled kernel; run with TRITON_INTERPRET=1
+    tl.store(x, 1.0)
+
+
+@case(x="*fp32")
+def debugger_by_name(x):
+    set_trace()  # error: CompilationError: not available in a compiled kernel; run with TRITON_INTERPRET=1
+    tl.store(x, 1.0)
 
 
 @jit

@@ -321,6 +321,14 @@ def test_warnings_have_the_users_line():
     assert [(w.filename, w.lineno) for w in caught] == [(__file__, line_of(warns, "tl.where"))]
 
 
+def test_a_warning_is_given_once_for_all_programs_and_launches():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        for _ in range(2):
+            warns[(3,)](np.zeros(4, np.int32))
+    assert len(caught) == 1
+
+
 @triton.jit
 def grid_ids(out):
     x, y, z = tl.program_id(0), tl.program_id(1), tl.program_id(2)

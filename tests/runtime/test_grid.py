@@ -26,6 +26,14 @@ def test_bare_int_says_how_to_write_it():
         normalise("k", lambda meta: 4, {})
 
 
+def test_a_grid_function_gets_one_argument():
+    for grid in (lambda: (1,), lambda a, b: (1,)):
+        with pytest.raises(TypeError, match=r"k: a grid function gets one argument.*write `lambda meta: \(...\)`"):
+            normalise("k", grid, {})
+    with pytest.raises(TypeError, match="unsupported operand"):
+        normalise("k", lambda meta: (1 + None,), {})
+
+
 @pytest.mark.parametrize("grid", [None, "4", {1: 2}])
 def test_not_a_grid(grid):
     with pytest.raises(TypeError, match="a grid is a tuple of 1 to 3 sizes"):

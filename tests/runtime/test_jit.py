@@ -290,8 +290,12 @@ def test_compiled_kernel():
     assert repr(kernel.asm).startswith("<stages of add: source, ")
     assert kernel.asm["source"].startswith("def add(x, y, out, n, BLOCK")
     assert "load" in kernel.asm["ttir"] and "define" in kernel.asm["llir"] and "add" in kernel.asm["asm"]
-    with pytest.raises(KeyError):
+    with pytest.raises(KeyError, match="^add: code for cpu has no stage 'ptx'; there are source, ttir, tile, llir, "
+                                       r"asm; for a GPU's, compile for one, .*target=GPUTarget\('cuda', 90, 32\)"):
         kernel.asm["ptx"]
+    with pytest.raises(KeyError, match="there are source, ttir, tile, llir, asm$"):
+        kernel.asm["ptxx"]
+    assert kernel.asm.get("ptx") is None and "ptx" not in kernel.asm
     assert (kernel.metadata.name, kernel.metadata.num_warps, kernel.metadata.target) == ("add", 2, "cpu")
 
 

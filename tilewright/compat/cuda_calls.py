@@ -10,11 +10,13 @@ from __future__ import annotations
 import os
 import platform
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
+from tilewright.compat.custom_ops import kernels_on_cpu
 from tilewright.runtime.driver import REGISTERS, WARP_SIZE, fast_memory, usable_cores
 
 
@@ -75,6 +77,38 @@ class Stream:
         """The stream stays what it is."""
 
 
+class Device:
+    """`torch.cuda.device`: the block is on the only device anyway.  torch asks for instances of it."""
+
+    def __init__(self, device: Any) -> None:
+        self.idx = 0
+
+    def __enter__(self) -> None:
+        """There is nothing to switch."""
+
+    def __exit__(self, *error: object) -> None:
+        """There is nothing to switch back."""
+
+
+def random_numbers(torch: Any) -> dict[str, Any]:
+    """The names of `torch.cuda` about random numbers: the CPU's generator makes those of `cuda`, too."""
+    generator = torch.default_generator
+
+    def seed() -> None:
+        generator.seed()
+
+    def manual_seed(seed: int) -> None:
+        generator.manual_seed(int(seed))
+
+    def set_state(new_state: Any, device: Any = None) -> None:
+        generator.set_state(new_state)
+
+    return {"seed": seed, "seed_all": seed, "manual_seed": manual_seed, "manual_seed_all": manual_seed,
+            "initial_seed": generator.initial_seed, "get_rng_state": lambda device=None: generator.get_state(),
+            "get_rng_state_all": lambda: [generator.get_state()], "set_rng_state": set_state,
+            "set_rng_state_all": lambda new_states: set_state(new_states[0])}
+
+
 def device_properties(capability: tuple[int, int]) -> SimpleNamespace:
     """What `torch.cuda.get_device_properties` tells."""
     return SimpleNamespace(
@@ -108,12 +142,12 @@ def stand_ins(capability: tuple[int, int]) -> dict[str, Any]:
                  "is_bf16_supported": True, "current_stream": stream, "default_stream": stream,
                  "mem_get_info": (free, free), "memory_allocated": 0, "max_memory_allocated": 0,
                  "memory_reserved": 0, "max_memory_reserved": 0, "is_current_stream_capturing": False}
-    nothing_to_do = ("synchronize", "set_device", "set_stream", "empty_cache", "init", "manual_seed",
-                     "manual_seed_all", "reset_peak_memory_stats", "ipc_collect")
+    nothing_to_do = ("synchronize", "set_device", "set_stream", "empty_cache", "init", "reset_peak_memory_stats",
+                     "ipc_collect")
     answers = {**constants, **dict.fromkeys(nothing_to_do)}
     return {**{name: _constant(value) for name, value in answers.items()}, "Event": Event, "Stream": Stream,
             "CUDAGraph": CUDAGraph, "graph": _refuse_graphs, "make_graphed_callables": _refuse_graphs,
-            "device": lambda device: nullcontext(device), "stream": lambda stream: nullcontext(stream)}  # noqa: PLW0108
+            "device": Device, "stream": lambda stream: nullcontext(stream)}  # noqa: PLW0108
 
 
 def _constant(value: Any) -> Callable[..., Any]:
@@ -132,6 +166,18 @@ def _refuse_graphs(*args: Any, **kwargs: Any) -> NoReturn:
     raise RuntimeError("CUDA graphs cannot be captured on a CPU, where `tilewright run --on cpu` runs the program: "
                        "each launch is done when it returns, and there is no stream to record. Call the function "
                        "itself instead of a graph of it (a switch such as use_cuda_graph=False), or run on a GPU")
+
+
+def run_uncompiled(model: Any = None, **options: Any) -> Any:
+    """`torch.compile`, also as a decorator: the function or module as it is.
+
+    torch's compiler would see tensors of the CPU and a GPU that answers, and fail on the first call into the real
+    `torch.cuda`.
+    """
+    warnings.warn("torch.compile compiles nothing where `tilewright run --on cpu` stands in for a GPU: the function "
+                  "runs as it is, with its kernels and the same results; to compile it, make its tensors on the CPU "
+                  "and use `tilewright run` without --on cpu", stacklevel=2)
+    return (lambda function: function) if model is None else model
 
 
 def cast_as_on_cpu(torch: Any) -> list[tuple[Any, str, Any]]:
@@ -192,8 +238,11 @@ def patched_cuda(torch: Any, capability: tuple[int, int], set_default_device: Ca
         with mode:      # torch takes modes off for the time of a call; backward functions are the program's code
             return run_backward(*args, **kwargs)
 
-    replacements = [(torch.cuda, name, value) for name, value in stand_ins(capability).items()]
+    replaced = {**stand_ins(capability), **random_numbers(torch)}
+    replacements = [(torch.cuda, name, value) for name, value in replaced.items()]
+    replacements += [(torch.cuda.nvtx, name, _constant(None)) for name in ("range_push", "range_pop", "mark")]
     replacements += [(torch, "Generator", make_generator(torch)), (torch, "set_default_device", set_default_device),
+                     (torch, "compile", run_uncompiled), kernels_on_cpu(mode),
                      (torch.autograd, "_engine_run_backward", run_backward_in_mode), *cast_as_on_cpu(torch)]
     with ExitStack() as stack:
         for owner, name, value in replacements:

@@ -8,7 +8,7 @@ compile for the CPU.  `torch.cuda.is_available()` and its neighbours are replace
 
 A launch with tensors of both kinds is refused, as on a machine with a GPU.
 Not covered: other threads than the one that entered, tensors on several GPUs, CUDA graphs (an error says so),
-torch.compile; and autocast of one device is that of both.
+torch.compile (functions run as they are, with a warning); and autocast of one device is that of both.
 Tests: tests/compat/test_on_cpu.py.
 """
 

@@ -16,7 +16,7 @@ from typing import Any
 from tilewright.frontend.elsewhere import language_function
 from tilewright.frontend.graph import GraphBuilder
 from tilewright.frontend.python_builtins import PYTHON_CALLS, call_python
-from tilewright.frontend.scope import belongs_to_language, is_namedtuple_class
+from tilewright.frontend.scope import belongs_to_language, is_debugger, is_namedtuple_class, plain_function
 from tilewright.frontend.values import as_tuple, from_python, is_static, spelled, to_python, type_name
 from tilewright.frontend.wording import plural, suggestion
 from tilewright.language import core
@@ -93,6 +93,8 @@ def _check_arguments(cls: type, args: Arguments, kwargs: Keywords) -> None:
 
 def _is_compile_time_function(callee: Any) -> bool:
     """`math.ceil`, `(8).bit_length`, `"abc".upper`, `x.dtype.is_floating`, plain functions of the language."""
+    if is_debugger(callee):
+        return False
     if isinstance(callee, types.BuiltinFunctionType | types.MethodType | types.MethodWrapperType):
         owner = callee.__self__
         if isinstance(owner, types.ModuleType):
@@ -128,9 +130,8 @@ def _declared_constexpr(function: types.FunctionType, args: Arguments, kwargs: K
 def _not_callable(callee: Any) -> str:
     if isinstance(callee, dtype):
         return f"the type {callee} cannot be called; convert with x.to({spelled(callee)})"
-    if isinstance(callee, types.FunctionType) and _library(callee) not in _ARRAY_LIBRARIES:
-        return (f"{callee.__name__} is a plain Python function, which a kernel cannot call; decorate it with "
-                "@triton.jit, or, if it computes with compile-time values only, with @triton.constexpr_function")
+    if is_debugger(callee) or (isinstance(callee, types.FunctionType) and _library(callee) not in _ARRAY_LIBRARIES):
+        return plain_function(callee.__name__, callee)
     name = getattr(callee, "__name__", "")
     if callable(callee) and (cure := language_function(name)):
         return f"{name} is a function of {_library(callee)}, which a kernel cannot call; {cure}"

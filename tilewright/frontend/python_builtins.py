@@ -201,6 +201,7 @@ PYTHON_CALLS: Mapping[Any, Callable[[Builder, Arguments, Keywords], Any]] = {
     type: _type,
 }
 
+DEBUGGER = "run with TRITON_INTERPRET=1: there a debugger stops at this line"
 REFUSED_BUILTINS: Mapping[str, str] = {
     "sum": "use tl.sum(x, axis=...)",
     "pow": "write x * x, or use tl.exp2(y * tl.log2(x))",
@@ -210,6 +211,7 @@ REFUSED_BUILTINS: Mapping[str, str] = {
     "all": "use tl.min of the mask as int32",
     "sorted": "use tl.sort",
     "open": "a kernel has no files",
+    "breakpoint": DEBUGGER,
     "super": "a kernel has no classes",
     "dict": "use separate variables or a namedtuple",
     "set": "use separate variables or a tuple",

@@ -17,7 +17,7 @@ import types
 from dataclasses import dataclass, field
 from typing import Any
 
-from tilewright.frontend.python_builtins import PYTHON_CALLS, REFUSED_BUILTINS
+from tilewright.frontend.python_builtins import DEBUGGER, PYTHON_CALLS, REFUSED_BUILTINS
 from tilewright.frontend.wording import suggestion
 from tilewright.language.core import base_type, constexpr, is_builtin
 from tilewright.language.errors import LanguageError
@@ -86,14 +86,25 @@ def _not_defined(fn: SourceFunction, variables: Locals, name: str) -> str:
 def _allowed(fn: SourceFunction, name: str, value: Any, any_global: bool) -> Any:
     if any_global or is_readable_global(value):
         return value
-    if isinstance(value, types.FunctionType):
-        raise NameErrorInKernel(
-            f"{name} is a plain Python function, which a kernel cannot call; decorate it with @triton.jit, or, if it "
-            "computes with compile-time values only, with @triton.constexpr_function")
+    if isinstance(value, types.FunctionType) or is_debugger(value):
+        raise NameErrorInKernel(plain_function(name, value))
     raise NameErrorInKernel(
         f"Cannot access global variable {name} from within @jit'ed function {fn.__name__}: a compiled kernel would not "
         f"see it change. It is {_shown(value)}; write `{name} = tl.constexpr({_shown_value(value)})` where it is "
         "defined, or pass it as an argument (of a `tl.constexpr` parameter, if it must be known at compile time)")
+
+
+def is_debugger(value: Any) -> bool:
+    """Whether `value` is the `set_trace` of pdb or its kin (pytest's is a method)."""
+    return callable(value) and getattr(value, "__name__", "") == "set_trace"
+
+
+def plain_function(name: str, function: Any) -> str:
+    """The message about a Python function, which a kernel knows as `name`."""
+    if is_debugger(function):
+        return f"{name} is not available in a compiled kernel; {DEBUGGER}"
+    return (f"{name} is a plain Python function, which a kernel cannot call; decorate it with @triton.jit, or, if it "
+            "computes with compile-time values only, with @triton.constexpr_function")
 
 
 def _shown_value(value: Any) -> str:

@@ -96,14 +96,19 @@ class EagerMachine(Engine):
 
 
 class EagerBuilder:
-    """`language.builder.Builder` on arrays.  `call` runs a jit function; `record` does so in a graph builder."""
+    """`language.builder.Builder` on arrays.  `call` runs a jit function; `record` does so in a graph builder.
 
-    def __init__(self, options: Options, machine: EagerMachine, call: CallRule, graph: GraphBuilder) -> None:
+    `warned` is Python's registry of the warnings that were given: each program comes to the same lines.
+    """
+
+    def __init__(self, options: Options, machine: EagerMachine, call: CallRule, graph: GraphBuilder,
+                 warned: dict[Any, Any]) -> None:
         self.options = options
         self.location: Location = UNKNOWN
         self.machine = machine
         self._call = call
         self._graph = graph
+        self._warned = warned
 
     def emit(self, name: str, operands: Sequence[EagerValue] = (), attrs: Mapping[str, Any] | None = None,
              regions: Sequence[Block] = ()) -> tuple[EagerValue, ...]:
@@ -174,7 +179,7 @@ class EagerBuilder:
             self.location = site
 
     def warn(self, message: str) -> None:
-        warnings.warn_explicit(message, UserWarning, self.location.file, self.location.line)
+        warnings.warn_explicit(message, UserWarning, self.location.file, self.location.line, registry=self._warned)
 
     def tell(self, say: Callable[[], None]) -> None:
         say()

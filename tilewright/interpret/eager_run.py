@@ -53,6 +53,7 @@ class EagerProgram:
     def __init__(self, fn: SourceFunction) -> None:
         self.fn = fn
         self._instrumented: dict[SourceFunction, Instrumented] = {}
+        self._warned: dict[Any, Any] = {}      # a warning is one for all programs and launches, as in compiled code
 
     def run(self, signature: Signature, options: Options, grid: Grid, slots: Sequence[int],
             extents: Sequence[Extent], write: Callable[[str], object] | None = None, wide: bool = False,
@@ -64,7 +65,7 @@ class EagerProgram:
         """
         machine = EagerMachine(self.fn.__name__, grid, Memory(extents), write, wide)
         machine.deadline = Deadline(self.fn.__name__, timeout_s)
-        launch = _Launch(self._code, options, machine)
+        launch = _Launch(self._code, options, machine, self._warned)
         patterns = iter(slots)
         values = {name: entry_value(arg, patterns, launch.builder) for name, arg in signature.args.items()}
         launch.tracing.begin()
@@ -92,14 +93,15 @@ class EagerProgram:
 class _Launch:
     """The builder of one launch, and the rule by which it calls jit functions."""
 
-    def __init__(self, code: Callable[[SourceFunction], Instrumented], options: Options, machine: EagerMachine) -> None:
+    def __init__(self, code: Callable[[SourceFunction], Instrumented], options: Options, machine: EagerMachine,
+                 warned: dict[Any, Any]) -> None:
         self._code = code
         self._any_global = dict(options.extra).get("allow_non_constexpr_globals", False)
         recorder = GraphBuilder(options, DeviceFunctions(self._any_global).call)
         self._active: set[Hashable] = set()     # what is being called
         self.tracing = Tracing()
         self._trials = Trials(recorder, self._any_global)
-        self.builder = EagerBuilder(options, machine, self._call, recorder)
+        self.builder = EagerBuilder(options, machine, self._call, recorder, warned)
 
     def _call(self, fn: SourceFunction, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """A call in a kernel; recursion ends where the compiler ends it."""

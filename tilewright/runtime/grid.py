@@ -49,7 +49,14 @@ def normalise(kernel: str, grid: Any, bound: Mapping[str, Any] | None, is_answer
 
 def _asked(kernel: str, function: Callable[[Any], Any], bound: Mapping[str, Any] | None) -> Any:
     """What a grid function returns; asked for a name that is no parameter, it gets told those that there are."""
-    return function(None if bound is None else _Arguments(kernel, bound))
+    try:
+        return function(None if bound is None else _Arguments(kernel, bound))
+    except TypeError as error:
+        inside = error.__traceback__ and error.__traceback__.tb_next
+        if inside is not None:
+            raise
+        raise TypeError(f"{kernel}: a grid function gets one argument, the launch's arguments by name: write "
+                        f"`lambda meta: (...)`; calling it so raised: {error}") from None
 
 
 class _Arguments(dict[str, Any]):

@@ -192,6 +192,13 @@ def _backend(code: CodeObject) -> tuple[str, int | str]:
     return ("cpu", "cpu") if capability is None else ("cuda", int(capability.rstrip("af")))
 
 
+class StageKeyError(KeyError):
+    """A stage that the code does not have; shown without the quotes that a KeyError has."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
 class Stages(Mapping[str, str | bytes]):
     """The stages of a kernel as texts, a cubin as bytes; those that cost time are made when they are asked for.
 
@@ -209,8 +216,21 @@ class Stages(Mapping[str, str | bytes]):
 
     def __getitem__(self, name: str) -> str | bytes:
         if name not in self._texts:
-            self._texts[name] = self._target().listing(self._code, name)
+            target = self._target()
+            if name not in target.listings:
+                raise StageKeyError(self._missing(name))
+            self._texts[name] = target.listing(self._code, name)
         return self._texts[name]
+
+    def _missing(self, name: object) -> str:
+        cure = ""
+        if name in ("ptx", "cubin", "sass") and "ptx" not in self._texts:
+            cure = ("; for a GPU's, compile for one, which needs none: tilewright.compile(ASTSource(...), "
+                    "target=GPUTarget('cuda', 90, 32))")
+        elif name == "cubin":
+            cure = "; a cubin needs ptxas or nvJitLink, which pip install 'tilewright[cubin]' brings"
+        there = ", ".join(self)
+        return f"{self._code.name}: code for {self._code.target} has no stage {name!r}; there are {there}{cure}"
 
     def __iter__(self) -> Iterator[str]:
         return iter(dict.fromkeys((*self._texts, *self._target().listings)))

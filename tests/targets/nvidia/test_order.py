@@ -153,3 +153,73 @@ def test_one_thread_reads_a_flag_for_all():
     ptx = compiled(tile_ir(waits, flag, out)).texts["ptx"]
     load = next(line for line in ptx.splitlines() if "ld.volatile.global" in line)
     assert load.strip().startswith("@")
+
+
+@triton.jit
+def steps(x, n, BY: tl.constexpr, N: tl.constexpr):
+    """Each iteration's run begins BY places behind the one before."""
+    i = tl.arange(0, N)
+    for j in range(0, n, BY):
+        tl.store(x + i + j, j)
+
+
+@triton.jit
+def pointer_steps(x, n, BY: tl.constexpr, N: tl.constexpr):
+    p = x + tl.arange(0, N)
+    for j in range(0, n, BY):
+        tl.store(p, j)
+        p += BY
+
+
+@triton.jit
+def rows_of_run_time_strides(x, stride, rows, n, N: tl.constexpr):
+    """The inner loop's runs are apart; rows may overlap."""
+    i = tl.arange(0, N)
+    for row in range(rows):
+        for j in range(0, n, N):
+            tl.store(x + row * stride + (i + j), row * 1000 + j)
+
+
+@triton.jit
+def sums_in_place(x, n, BY: tl.constexpr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    for j in range(0, n, BY):
+        tl.store(x + i + j, tl.load(x + i + j) + 1)
+
+
+@triton.jit
+def until(x, n, BY: tl.constexpr, N: tl.constexpr):
+    i, j = tl.arange(0, N), 0
+    while j < n:
+        tl.store(x + i + j, j)
+        j += BY
+
+
+@pytest.mark.parametrize("kernel", [steps, pointer_steps, sums_in_place, until])
+@pytest.mark.parametrize(("by", "needed"), [(256, 0), (257, 0), (255, 1), (1, 1)])
+def test_iterations_that_touch_the_same_places(kernel, by, needed):
+    """A store through a pointer that a loop changes: the later iteration's number stays, whichever thread writes it."""
+    N, n = 256, 7 * by
+    x = np.zeros(7 * by + N, np.int32)
+    found = barriers(kernel, x, n, BY=by, N=N)
+    assert found == (1 if kernel is until else needed)      # of a `while` nobody knows by how much it advances
+    expected = x.copy()
+    for j in range(0, n, by):
+        expected[j:j + N] = expected[j:j + N] + 1 if kernel is sums_in_place else j
+    engines.launch("ptx", kernel, (1,), x, n, BY=by, N=N)
+    np.testing.assert_array_equal(x, expected)
+
+
+@pytest.mark.parametrize("stride", [1, 100, 1024])
+def test_a_barrier_is_at_the_end_of_the_loop_that_needs_it(stride):
+    x = np.zeros(2048 + 4 * stride, np.int32)
+    module = laid_out(tile_ir(rows_of_run_time_strides, x, stride, 3, 1024, N=256))
+    outer = next(op for op in module.entry.body.ops if op.name == "for")
+    inner = next(op for op in outer.regions[0].ops if op.name == "for")
+    assert [op.name for op in outer.regions[0].ops].count("barrier") == 1
+    assert "barrier" not in [op.name for op in inner.regions[0].ops]
+    expected = x.copy()
+    for row in range(3):
+        expected[row * stride:row * stride + 1024] = row * 1000 + np.arange(1024) // 256 * 256
+    engines.launch("ptx", rows_of_run_time_strides, (1,), x, stride, 3, 1024, N=256)
+    np.testing.assert_array_equal(x, expected)

@@ -6,6 +6,10 @@ do them, a `barrier` goes between.  The same thread does both if both use the sa
 layout in which no lane or warp replicates.  Runs of neighbours that begin a whole run or more apart touch other bytes
 (the four parts of a block for which one call of `philox` makes numbers).  Atomic ops keep their place among all.
 
+A pointer that is made in a loop is another one in the next iteration, so there the same pointers say nothing, and a
+barrier goes to the loop's end unless the pointers advance past all that they have reached (`analysis.advance`).  A
+loop over programs needs none: these have no order.
+
 Before: laid-out IR.  After: `barrier` ops; placed anew by an optimal pass later, this one is only careful.
 Tests: tests/targets/nvidia/test_order.py.
 """
@@ -15,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from tilewright.analysis.advance import Advances
 from tilewright.analysis.alias import Alias
 from tilewright.analysis.axis import Axis
 from tilewright.analysis.uniform import Uniform
@@ -27,25 +32,30 @@ from tilewright.ir.types import Tile, element_of, shape_of
 from tilewright.layout.linear import LANE, WARP
 
 _MEMORY = Effect.READS | Effect.WRITES
-Pending = frozenset[Op]     # accesses that some thread may not have done yet
+Pending = frozenset[tuple[Op, Op | None]]   # accesses that some thread may not have done yet; see `_Orderer`
 
 
 def order(module: Module) -> Module:
     """`module` with barriers between accesses that must stay in order."""
-    orderer = _Orderer(Alias(module), _Runs(module))
+    orderer = _Orderer(module)
     orderer.block(module.entry.body, frozenset())
-    if not orderer.behind:
+    if not orderer.behind and not orderer.ends:
         return module
     entry = module.entry
-    return replace(module, functions={entry.name: entry.with_body(_insert(entry.body, orderer.behind))})
+    body = _insert(entry.body, orderer.behind, orderer.ends)
+    return replace(module, functions={entry.name: entry.with_body(body)})
 
 
 class _Orderer:
-    """One walk; `behind` collects the ops in front of which a barrier is needed."""
+    """One walk; `behind` collects the ops in front of which a barrier is needed, `ends` the loops whose iterations end
+    with one.  A pending access has the loop of which it is in an earlier iteration, if its pointer was another then."""
 
-    def __init__(self, alias: Alias, runs: _Runs) -> None:
-        self._alias, self._runs = alias, runs
+    def __init__(self, module: Module) -> None:
+        self._alias, self._runs = Alias(module), _Runs(module)
+        self._advances = Advances(module.entry.body)
+        self._blocks = {op.result for op in module.entry.body.ops if op.name == "block_id"}
         self.behind: set[Op] = set()
+        self.ends: set[Op] = set()
 
     def block(self, block: Block, pending: Pending) -> Pending:
         for op in block.ops:
@@ -54,27 +64,39 @@ class _Orderer:
             elif op.name == "if":
                 pending = self.block(op.regions[0], pending) | self.block(op.regions[1], pending)
             elif op.row.effects & _MEMORY:
-                if any(self._conflict(earlier, op) for earlier in pending):
+                waiting = [loop for earlier, loop in pending if self._conflict(earlier, loop, op)]
+                self.ends.update(loop for loop in waiting if loop is not None)
+                if None in waiting:
                     self.behind.add(op)
                     pending = frozenset()
-                pending = pending | {op}
+                pending = pending | {(op, None)}
         return pending
 
     def _loop(self, op: Op, pending: Pending) -> Pending:
         """What may be pending at the loop's head grows with what its body leaves, until it does not."""
+        over_programs = op.name == "for" and op.operands[0] in self._blocks
         while True:
             after = head = self.block(op.regions[0], pending)
             if op.name == "while":
                 after = self.block(op.regions[1], head)
-            if after <= pending:
-                return head if op.name == "while" else pending | after
-            pending = pending | after
+            around = frozenset() if op in self.ends or over_programs else self._around(after, op)
+            if around <= pending:
+                left = head if op.name == "while" else pending | after
+                return frozenset((access, None if loop is op else loop) for access, loop in left)
+            pending = pending | around
 
-    def _conflict(self, a: Op, b: Op) -> bool:
+    def _around(self, after: Pending, loop: Op) -> Pending:
+        """What is left of an iteration, as the next one sees it."""
+        return frozenset((access, loop if self._advances.changes(access.operands[0], loop) else before)
+                         for access, before in after)
+
+    def _conflict(self, a: Op, loop: Op | None, b: Op) -> bool:
         if (a.row.effects | b.row.effects) & Effect.ORDERS:
             return True
         if not (a.row.effects | b.row.effects) & Effect.WRITES or not self._alias.may_overlap(a, b):
             return False
+        if loop is not None and a.operands[0] is b.operands[0] and isinstance(a.operands[0].type, Tile):
+            return not self._advances.is_apart(a.operands[0], loop)
         return not (_same_thread(a, b) or self._runs.apart(a.operands[0], b.operands[0]))
 
 
@@ -133,15 +155,18 @@ def _same_thread(a: Op, b: Op) -> bool:
     return not free[LANE] and not free[WARP]
 
 
-def _insert(block: Block, behind: Iterable[Op]) -> Block:
-    marked = set(behind)
+def _insert(block: Block, behind: Iterable[Op], ends: Iterable[Op]) -> Block:
+    marked, loops = set(behind), set(ends)
 
-    def visit(block: Block) -> Block:
+    def visit(block: Block, ends_with_one: bool = False) -> Block:
         ops: list[Op] = []
         for op in block.ops:
-            if op in marked:
+            if op in marked or (ends_with_one and op is block.terminator):
                 ops.append(make_op("barrier", (), loc=op.loc))
-            ops.append(op.updated(regions=[visit(r) for r in op.regions]) if op.regions else op)
+            if op.regions:
+                *others, last = op.regions
+                op = op.updated(regions=[*map(visit, others), visit(last, op in loops)])
+            ops.append(op)
         return Block(block.args, tuple(ops))
 
     return visit(block)
