@@ -76,7 +76,7 @@ def is_slow(item: pytest.Item) -> bool:
 
 def for_gpu(item: pytest.Item) -> bool:
     """Whether a test belongs to a run on a GPU."""
-    return on_engine(item, CUDA) or item.nodeid.startswith(("tests/gpu/", "tests/torch/"))
+    return on_engine(item, CUDA) or item.nodeid.startswith(("tests/gpu/", "tests/torch/", "tests/corpus/test_f"))
 
 
 def is_checked() -> bool:

@@ -33,6 +33,38 @@ def test_high_halves_of_what_was_widened() -> None:
     assert made[::2] == text.splitlines()[::2]
 
 
+def test_masks_of_what_was_packed() -> None:
+    text = ("\tcvt.rn.f16.f32 \t%rs1, %r1;\n\tcvt.rn.satfinite.e4m3x2.f32 \t%rs2, %r1, %r2;\n\tmov.b16 \t%rs3, %rs1;\n"
+            "\tand.b16 \t%rs4, %rs3, 32767;\n\tcvt.u16.u8 \t%rs5, %rs2;\n\tcvt.u32.u16 \t%r3, %rs1;\n"
+            "\tand.b16 \t%rs6, %rs7, 32767;\n\tand.b16 \t%rs6, %rs1, %rs2;\n\tcvt.f32.f16 \t%r5, %rs1;\n"
+            "\tmov.b32 \t%r4, {%rs4, %rs5};\n")
+    made = repaired(text).splitlines()
+    assert made[3] == "\t{ .reg .b32 wide; cvt.s32.s16 wide, %rs3; and.b32 wide, wide, 32767; cvt.u16.u32 %rs4, wide; }"
+    assert made[4] == "\t{ .reg .b32 wide; cvt.s32.s16 wide, %rs2; and.b32 wide, wide, 255; cvt.u16.u32 %rs5, wide; }"
+    assert made[5] == "\tcvt.s32.s16 %r3, %rs1; and.b32 %r3, %r3, 65535;"
+    kept = text.splitlines()
+    assert made[:3] + made[6:] == kept[:3] + kept[6:]
+
+
+@triton.jit
+def absolute(x, out, bits, LOW: tl.constexpr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    y = (tl.load(x + i) * 2).to(out.dtype.element_ty)
+    tl.store(out + i, tl.abs(y))
+    tl.store(bits + i, y.to(tl.int16, bitcast=True) & LOW)
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+def test_values_of_masks_of_what_was_packed(name: str) -> None:
+    torch = pytest.importorskip("torch")
+    x = torch.linspace(-5, 5, 256)
+    out, bits = torch.zeros(256, dtype=getattr(torch, name)), torch.zeros(256, dtype=torch.int16)
+    code = ptx_machine.run(absolute, (1,), (x, out, bits), {"LOW": 4095, "N": 256})
+    wanted = (x * 2).to(out.dtype)
+    assert torch.equal(out, wanted.abs()) and torch.equal(bits, wanted.view(torch.int16) & 4095)
+    assert "and.b16" not in code.texts["ptx"] and code.texts["ptx"].count("and.b32 wide, wide, 32767") == 2
+
+
 def test_high_words() -> None:
     text = "\tmov.b64 \t{_, %r1}, %rd1;\n\tmov.b64 \t{%r2, %r3}, %rd1;\n\tmov.b64 \t%rd2, {%r2, %r3};\n"
     made = repaired(text).splitlines()

@@ -15,6 +15,11 @@ ptxas 13.0 also joins `max.s32` (or min) of a `max.s32` into one VIMNMX3, on 9.0
 number of the inner one was negated: `max(a, max(b, -c))` is max(a, b, c) (one of 2,000 random kernels on an H200,
 2026-12-01; its SASS, and that of three lines of PTX).  However a negation is written (neg, 0 - c, c * -1), ptxas sees
 one; `not` and an addition it leaves as they are, and joins the addition with the maximum.
+ptxas 13.0 loses `and.b16` with a constant where both are so: the number comes from a conversion of float32, which it
+makes of two at a time (F2FP), and goes into the low half of `mov.b32 {%l, %h}`: abs of two float16 numbers clears the
+sign of the second alone (one of 500 random kernels on an H200, 2026-12-01; SASS of four lines of PTX for 9.0).
+`cvt.u16.u8`, which is such an `and`, and `cvt.u32.u16` before one are lost in the same way; of numbers of other origin
+none is.  What is widened with its sign first is masked.
 Before: PTX, LLVM's or ours.  After: PTX of the same meaning.  Tests: tests/targets/llvm/test_ptx_repairs.py.
 """
 
@@ -35,6 +40,31 @@ _WIDENED = re.compile(r"\bcvt\.u32\.u16\s+(%\w+),")
 _NEGATED = re.compile(r"(@!?%\w+\s+)?\b(?:neg\.s32\s+(%\w+), (%\w+)|sub\.[su]32\s+(%\w+), 0, (%\w+)"
                       r"|mul\.lo\.[su]32\s+(%\w+), (%\w+), -1);")
 
+# Conversions of float32 whose results share a register; what copies them; and what masks them.
+_PACKED = re.compile(r"\bcvt\.[\w.]*\.(?:b?f16|e4m3x2|e5m2x2)\.f32\s+(%\w+),")
+_COPIED = re.compile(r"\bmov\.b16\s+(%\w+), (%\w+);")
+_MASKED = re.compile(r"\band\.b16\s+(%\w+), (%\w+), (-?\d+);|\bcvt\.u16\.u8\s+(%\w+), (%\w+);"
+                     r"|\bcvt\.u32\.u16\s+(%\w+), (%\w+);")
+
+
+def _masks_of_packed(ptx: str) -> str:
+    """`ptx` with masks of what was packed written in another way."""
+    packed = set(_PACKED.findall(ptx))
+    copies = _COPIED.findall(ptx)
+    while more := {to for to, source in copies if source in packed} - packed:
+        packed |= more
+
+    def masked(found: re.Match[str]) -> str:
+        half, of_half, number, byte, of_byte, word, of_word = found.groups()
+        if not {of_half, of_byte, of_word} & packed:
+            return found[0]
+        if word:
+            return f"cvt.s32.s16 {word}, {of_word}; and.b32 {word}, {word}, 65535;"
+        return (f"{{ .reg .b32 wide; cvt.s32.s16 wide, {of_half or of_byte}; and.b32 wide, wide, {number or 255}; "
+                f"cvt.u16.u32 {half or byte}, wide; }}")
+
+    return _MASKED.sub(masked, ptx)
+
 
 def _inverted(found: re.Match[str]) -> str:
     """~c + 1."""
@@ -44,14 +74,8 @@ def _inverted(found: re.Match[str]) -> str:
     return f"{predicate}not.b32 {to}, {source}; {predicate}add.s32 {to}, {to}, 1;"
 
 
-def repaired(ptx: str) -> str:
-    """The text to assemble, and to show."""
-    if "neg.s16" in ptx or "abs.s16" in ptx:        # looking for a word takes a hundredth of what a pattern does
-        ptx = _OVERFLOWS.sub(_IN_32_BITS, ptx)
-    if "max.s32" in ptx or "min.s32" in ptx:
-        ptx = _NEGATED.sub(_inverted, ptx)
-    if "{_, " not in ptx:
-        return ptx
+def _high_parts(ptx: str) -> str:
+    """`ptx` with high words, and high halves that are chosen or of what was widened, shifted out."""
     ptx = _HIGH_WORD.sub(_SHIFTED, ptx)
     chosen = {register for pair in _CHOSEN.findall(ptx) for register in pair} if "selp.b16" in ptx else set()
     widened = set(_WIDENED.findall(ptx)) if "cvt.u32.u16" in ptx else set()
@@ -65,3 +89,16 @@ def repaired(ptx: str) -> str:
         return f"{{ .reg .b32 high; shr.u32 high, {word}, 16; cvt.u16.u32 {half}, high; }}"
 
     return _HIGH_HALF.sub(taken_out, ptx)
+
+
+def repaired(ptx: str) -> str:
+    """The text to assemble, and to show."""
+    if "neg.s16" in ptx or "abs.s16" in ptx:        # looking for a word takes a hundredth of what a pattern does
+        ptx = _OVERFLOWS.sub(_IN_32_BITS, ptx)
+    if "max.s32" in ptx or "min.s32" in ptx:
+        ptx = _NEGATED.sub(_inverted, ptx)
+    if "{_, " in ptx:
+        ptx = _high_parts(ptx)
+    if "{%" in ptx and any(word in ptx for word in ("and.b16", "cvt.u16.u8", "cvt.u32.u16")):
+        ptx = _masks_of_packed(ptx)     # behind the others: it takes away what they look for
+    return ptx
