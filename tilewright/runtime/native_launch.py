@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from tilewright.diagnostics import cut_own_frames
 from tilewright.frontend.dependencies import Dependencies
+from tilewright.imported import imported
 from tilewright.language.function import Param, ParamKind
 from tilewright.runtime import dlpack
 from tilewright.runtime.arguments import ANYWHERE, CPU, ELEMENTS, Readers
@@ -252,7 +253,7 @@ def _device_word(name: str) -> int:
 
 def is_like_tensors(kind: Any) -> bool:
     """Whether objects of this subclass of torch's Tensor are read as it is: no code of the class tells of its data."""
-    torch = sys.modules.get("torch")
+    torch = imported("torch")
     if torch is None or not issubclass(kind, torch.Tensor):
         return False
     functions = {getattr(known.__torch_function__, "__func__", known.__torch_function__)
