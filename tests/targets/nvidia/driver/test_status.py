@@ -93,12 +93,22 @@ def listed(loaded: Loaded) -> list[int]:
     return list((ctypes.c_uint64 * count).from_address(at + 8))
 
 
-def test_native_code_finds_the_words_of_what_is_loaded(words: ctypes.Array[ctypes.c_uint64],
-                                                       monkeypatch: pytest.MonkeyPatch) -> None:
+def test_native_code_finds_the_words_of_what_was_loaded(words: ctypes.Array[ctypes.c_uint64],
+                                                        monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     assert listed(status.LOADED) == []
     kernels = [Status(CODE, DEVICE) for _ in range(3)]
     assert listed(kernels[0].loaded) == [ctypes.addressof(words)] * 3 and listed(status.NONE) == []
-    del kernels[1:]
+    assert list(status.LOADED) == kernels
+
+
+def test_a_failure_is_raised_where_nobody_has_the_kernel_any_more(words: ctypes.Array[ctypes.c_uint64],
+                                                                  monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function that launches a kernel of its own and returns, before the kernel has run."""
+    monkeypatch.setitem(sys.modules, "torch", None)
+    kernel = Status(CODE, DEVICE)
+    del kernel
     gc.collect()
-    assert listed(status.LOADED) == [ctypes.addressof(words)] and list(status.LOADED) == kernels
+    words[:] = (1, 2, 0, 0)
+    with pytest.raises(KernelAssertionError, match=r"in program \(2, 0, 0\): first"):
+        raise_failures()

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -27,14 +26,16 @@ _PORTABLE_AND_MAPPED = 1 | 2    # CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTALLOC_DEVI
 
 
 class Loaded:
-    """The statuses of loaded kernels, and where native code finds their words.
+    """The statuses of kernels that have been loaded, and where native code finds their words.
 
-    At `head` stands the address of a list: how many there are, then the address of the words of each.
+    They stay for good: when a kernel is collected its last launch may not have ended, which then writes its words, and
+    somebody is still to be told.  At `head` stands the address of a list: how many there are, then the address of the
+    words of each.
     """
 
     def __init__(self) -> None:
         self._lock = ForkSafeLock()
-        self._statuses: weakref.WeakSet[Status] = weakref.WeakSet()
+        self._statuses: list[Status] = []
         self._head = (ctypes.c_uint64 * 1)()
         self.head = ctypes.addressof(self._head)
         self._write()
@@ -47,10 +48,9 @@ class Loaded:
             self._list = written        # not before: it keeps the list in memory
 
     def add(self, status: Status) -> None:
-        """Watch these words from now on, while there is such a status."""
+        """Watch these words from now on."""
         with self._lock:
-            self._statuses.add(status)
-            weakref.finalize(status, self._write).atexit = False
+            self._statuses.append(status)
             self._write()
 
     def __iter__(self) -> Iterator[Status]:
