@@ -37,13 +37,14 @@ def test_masks_of_what_was_packed() -> None:
     text = ("\tcvt.rn.f16.f32 \t%rs1, %r1;\n\tcvt.rn.satfinite.e4m3x2.f32 \t%rs2, %r1, %r2;\n\tmov.b16 \t%rs3, %rs1;\n"
             "\tand.b16 \t%rs4, %rs3, 32767;\n\tcvt.u16.u8 \t%rs5, %rs2;\n\tcvt.u32.u16 \t%r3, %rs1;\n"
             "\tand.b16 \t%rs6, %rs7, 32767;\n\tand.b16 \t%rs6, %rs1, %rs2;\n\tcvt.f32.f16 \t%r5, %rs1;\n"
-            "\tmov.b32 \t%r4, {%rs4, %rs5};\n")
+            "\tmov.b32 \t%r4, {%rs4, %rs5};\n\tcvt.u32.u8 \t%r6, %rs1;\n")
     made = repaired(text).splitlines()
     assert made[3] == "\t{ .reg .b32 wide; cvt.s32.s16 wide, %rs3; and.b32 wide, wide, 32767; cvt.u16.u32 %rs4, wide; }"
     assert made[4] == "\t{ .reg .b32 wide; cvt.s32.s16 wide, %rs2; and.b32 wide, wide, 255; cvt.u16.u32 %rs5, wide; }"
     assert made[5] == "\tcvt.s32.s16 %r3, %rs1; and.b32 %r3, %r3, 65535;"
+    assert made[10] == "\tcvt.s32.s16 %r6, %rs1; and.b32 %r6, %r6, 255;"
     kept = text.splitlines()
-    assert made[:3] + made[6:] == kept[:3] + kept[6:]
+    assert made[:3] + made[6:10] == kept[:3] + kept[6:10]
 
 
 @triton.jit

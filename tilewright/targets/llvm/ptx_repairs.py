@@ -18,8 +18,8 @@ one; `not` and an addition it leaves as they are, and joins the addition with th
 ptxas 13.0 loses `and.b16` with a constant where both are so: the number comes from a conversion of float32, which it
 makes of two at a time (F2FP), and goes into the low half of `mov.b32 {%l, %h}`: abs of two float16 numbers clears the
 sign of the second alone (one of 500 random kernels on an H200, 2026-12-01; SASS of four lines of PTX for 9.0).
-`cvt.u16.u8`, which is such an `and`, and `cvt.u32.u16` before one are lost in the same way; of numbers of other origin
-none is.  What is widened with its sign first is masked.
+`cvt.u16.u8` and `cvt.u32.u8`, which are such an `and`, and `cvt.u32.u16` before one are lost in the same way; of
+numbers of other origin none is.  What is widened with its sign first is masked.
 Before: PTX, LLVM's or ours.  After: PTX of the same meaning.  Tests: tests/targets/llvm/test_ptx_repairs.py.
 """
 
@@ -43,8 +43,9 @@ _NEGATED = re.compile(r"(@!?%\w+\s+)?\b(?:neg\.s32\s+(%\w+), (%\w+)|sub\.[su]32\
 # Conversions of float32 whose results share a register; what copies them; and what masks them.
 _PACKED = re.compile(r"\bcvt\.[\w.]*\.(?:b?f16|e4m3x2|e5m2x2)\.f32\s+(%\w+),")
 _COPIED = re.compile(r"\bmov\.b16\s+(%\w+), (%\w+);")
-_MASKED = re.compile(r"\band\.b16\s+(%\w+), (%\w+), (-?\d+);|\bcvt\.u16\.u8\s+(%\w+), (%\w+);"
-                     r"|\bcvt\.u32\.u16\s+(%\w+), (%\w+);")
+_MASKED = re.compile(r"\band\.b16\s+(%\w+), (%\w+), (-?\d+);|\bcvt\.[us]16\.u8\s+(%\w+), (%\w+);"
+                     r"|\bcvt\.([us]32\.u8|u32\.u16)\s+(%\w+), (%\w+);")
+_MASKS = ("and.b16", "16.u8", "32.u8", "cvt.u32.u16")      # words in whatever that finds
 
 
 def _masks_of_packed(ptx: str) -> str:
@@ -55,11 +56,11 @@ def _masks_of_packed(ptx: str) -> str:
         packed |= more
 
     def masked(found: re.Match[str]) -> str:
-        half, of_half, number, byte, of_byte, word, of_word = found.groups()
+        half, of_half, number, byte, of_byte, types, word, of_word = found.groups()
         if not {of_half, of_byte, of_word} & packed:
             return found[0]
         if word:
-            return f"cvt.s32.s16 {word}, {of_word}; and.b32 {word}, {word}, 65535;"
+            return f"cvt.s32.s16 {word}, {of_word}; and.b32 {word}, {word}, {255 if types.endswith('8') else 65535};"
         return (f"{{ .reg .b32 wide; cvt.s32.s16 wide, {of_half or of_byte}; and.b32 wide, wide, {number or 255}; "
                 f"cvt.u16.u32 {half or byte}, wide; }}")
 
@@ -99,6 +100,6 @@ def repaired(ptx: str) -> str:
         ptx = _NEGATED.sub(_inverted, ptx)
     if "{_, " in ptx:
         ptx = _high_parts(ptx)
-    if "{%" in ptx and any(word in ptx for word in ("and.b16", "cvt.u16.u8", "cvt.u32.u16")):
+    if "{%" in ptx and any(word in ptx for word in _MASKS):
         ptx = _masks_of_packed(ptx)     # behind the others: it takes away what they look for
     return ptx
