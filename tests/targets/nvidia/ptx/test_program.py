@@ -48,6 +48,9 @@ def test_registers_that_some_way_does_not_write() -> None:
     assert not_always_written(kernel(_TURNS.replace("mov.u32 %r9, 0;", "mov.u32 %r9, 0; mov.u32 %r1, 1;")), "") == ()
     guarded = "setp.eq.u32 %p1, 1, 0; @%p1 mov.u32 %r1, 1; st.shared.u32 [%r1], 1; ret;"
     assert not_always_written(kernel(guarded), "") == () and suspects(guarded) == {"%r1"}
+    nowhere = "mov.b32 %r1, {%rs1, %rs2}; mov.b32 {%rs3, _}, %r1; ret;"
+    assert not_always_written(kernel(f"mov.b16 %rs1, 1; {nowhere}"), "") == ()
+    assert not_always_written(kernel(f"add.s16 %rs4, %rs2, 1; {nowhere}"), "") == ("%rs2",)
 
 
 def test_a_value_that_nobody_looks_at_may_be_unwritten() -> None:
